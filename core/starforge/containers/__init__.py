@@ -1,0 +1,1 @@
+"""One machine's containers: the part that the console's local executor and forgelet share."""

@@ -1,0 +1,1 @@
+"""Hardware: GPU series and resource profiles."""

@@ -1,0 +1,1 @@
+"""Recipes: the catalog of methods, the lock of an experiment, adapters."""

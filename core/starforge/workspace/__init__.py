@@ -1,0 +1,1 @@
+"""The workspace: which files a job takes along, packed reproducibly, with provenance."""

@@ -1,0 +1,1 @@
+"""forgelet: the daemon of one GPU machine."""

@@ -1,0 +1,1 @@
+"""Admission: an ordered tuple of gates."""

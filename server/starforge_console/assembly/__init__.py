@@ -1,0 +1,1 @@
+"""Assembly: JobSpec, fleet and settings become a LaunchRequest and a capsule."""

@@ -1,0 +1,1 @@
+"""Blobs: content-addressed files."""

@@ -1,0 +1,1 @@
+"""Pure decisions: values and now in, a decision out."""

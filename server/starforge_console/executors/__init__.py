@@ -1,0 +1,1 @@
+"""Executors: where a job's attempt runs."""

@@ -1,0 +1,1 @@
+"""Fleets: where jobs may be placed."""

@@ -1,0 +1,1 @@
+"""Ingest: what jobs report."""

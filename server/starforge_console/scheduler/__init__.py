@@ -1,0 +1,1 @@
+"""The loops: dequeue, launch, observe, stop, clean up."""

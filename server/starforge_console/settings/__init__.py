@@ -1,0 +1,1 @@
+"""Settings: typed, described, read once at start."""

@@ -1,0 +1,67 @@
+# The one list of commands; continuous integration calls the same targets.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+T ?= main
+PY := .venv/bin/python
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: dev
+dev: .venv/.ready ## Make .venv with sf, starforge-console, forgelet and every tool
+
+.venv/.ready: requirements.lock core/pyproject.toml server/pyproject.toml forgelet/pyproject.toml tools/dev.sh
+	@PYTHON=$(PYTHON) tools/dev.sh
+
+.PHONY: check
+check: dev ## Style, types, import contracts, sizes, dependencies and documents (one line each)
+	@$(PY) -m tools.check
+
+.PHONY: fix
+fix: dev ## Apply what the formatter, the linter and the document generators can mend themselves
+	@.venv/bin/ruff check -q --fix . ; .venv/bin/ruff format -q . ; $(PY) -m tools.docs_check --write
+
+.PHONY: test
+test: dev ## Everything but the end-to-end legs: unit, property, conformance, one real engine
+	@tools/needs.sh engine interpreters tini
+	@$(PY) -m tools.legs test
+
+.PHONY: test-fast
+test-fast: dev ## The inner loop: unit and property tests, no engine
+	@$(PY) -m tools.legs fast
+
+.PHONY: e2e
+e2e: dev ## One end-to-end leg on real daemons: make e2e T=main
+	@tools/needs.sh engine tini
+	@$(PY) -m tools.legs e2e-$(T)
+
+.PHONY: demo
+demo: dev ## Train a small model on this machine from an empty folder and check what came out
+	@tools/needs.sh engine tini
+	@tools/demo.sh
+
+.PHONY: bench
+bench: dev ## Ratios against what a user would pick instead
+	@tools/needs.sh engine tini
+	@$(PY) -m bench
+
+.PHONY: docs
+docs: dev ## Build the documentation into build/site
+	@tools/docs.sh
+
+.PHONY: build
+build: dev ## Build the three wheels into dist/
+	@rm -rf dist && .venv/bin/pip wheel -q --no-deps --no-build-isolation --no-index -w dist ./core ./server ./forgelet && ls dist
+
+.PHONY: lock
+lock: dev ## Write requirements.lock anew from the declared dependencies
+	@tools/lock.sh
+
+.PHONY: ci
+ci: check test ## What continuous integration runs
+	@$(PY) -m tools.legs --ci

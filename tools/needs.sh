@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Makes sure that what this system itself must provide is there: tools/needs.sh NAME…
+# As root on Debian a missing need is installed from the distribution's packages; otherwise the script says what is missing
+# and exits 1. A need named in ALLOW_SKIP (blanks or commas between names) may stay missing.
+set -euo pipefail
+
+python=${PYTHON:-python3}
+allowed=" ${ALLOW_SKIP:-} "
+allowed=${allowed//,/ }
+
+package_of() {
+  case "$1" in
+    venv) echo python3-venv ;;
+    engine) echo docker.io ;;
+    interpreters) echo pypy3 ;; # a second Python beside the system's own, and an older one
+    tini) echo tini ;;
+    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters tini" >&2; exit 2 ;;
+  esac
+}
+
+is_present() {
+  case "$1" in
+    venv) "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ;;
+    engine) command -v dockerd >/dev/null && command -v docker >/dev/null ;;
+    interpreters) has_second_interpreter ;;
+    tini) command -v tini >/dev/null || command -v docker-init >/dev/null ;;
+  esac
+}
+
+has_second_interpreter() {
+  local name
+  for name in python3.8 python3.9 python3.10 python3.12 python3.13 pypy3; do
+    # A version switcher may answer to a name that it does not provide, so the interpreter itself is asked.
+    "$name" -c pass 2>/dev/null && return 0
+  done
+  compgen -G "${PYENV_ROOT:-$HOME/.pyenv}/versions/3.[89]*/bin/python" >/dev/null
+}
+
+missing=()
+for need in "$@"; do
+  package=$(package_of "$need")
+  is_present "$need" || missing+=("$need:$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  packages=("${missing[@]#*:}")
+  echo "installing from the distribution: ${packages[*]}"
+  log=$(mktemp)
+  trap 'rm -f "$log"' EXIT
+  # No daemon may start by itself: the tests start their own engines on private sockets.
+  policy=/usr/sbin/policy-rc.d
+  [ -e "$policy" ] || { printf '#!/bin/sh\nexit 101\n' >"$policy"; chmod +x "$policy"; trap 'rm -f "$log" "$policy"' EXIT; }
+  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${packages[@]}"; } \
+    >"$log" 2>&1 || { tail -n 20 "$log" >&2; echo "apt-get could not install ${packages[*]}; see above" >&2; }
+fi
+
+left=0
+for entry in "${missing[@]}"; do
+  need=${entry%%:*}
+  is_present "$need" && continue
+  case "$allowed" in *" $need "*) echo "without $need, as ALLOW_SKIP says"; continue ;; esac
+  if [ "$need" = venv ]; then
+    echo "missing: Python 3.11 or newer with venv ('$python' is not that). Install the package python3-venv, or set PYTHON=/path/to/python3.11" >&2
+  else
+    echo "missing: $need. Install the package ${entry#*:} (as root this is done for you), or leave it out with ALLOW_SKIP=$need" >&2
+  fi
+  left=1
+done
+exit "$left"

@@ -1,0 +1,164 @@
+"""Executor: the one interface between the console and whatever runs an attempt.
+
+Promises, each a test that every executor passes:
+
+1. `launch` twice with one attempt gives one container.
+2. `NoCapacity`, `NodeFault` and `LaunchRefused` left nothing behind, and nothing of that call starts later.
+3. After `BackendUnreachable` a repeat is safe.
+4. An attempt missing from `observe`'s answer means `NoSignal`.
+5. `Gone` only when the backend answered.
+6. `inventory` finds an attempt whose launch reply was lost.
+7. A fenced attempt never starts, whatever is still in flight.
+8. `stop` is idempotent, returns at once, and is fine after the exit.
+9. An exited attempt keeps its exit code and evidence until `cleanup`.
+10. `cleanup` is idempotent; GPUs are free at the exit, even before it.
+11. No secret value in labels, container environment, notes, logs, argv or `repr`.
+12. Restarting console, daemon or engine changes none of this.
+"""
+
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from starforge.contract.ids import AttemptId
+from starforge.contract.launch import LaunchRequest
+from starforge.contract.observation import NoSignal, Observation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a kind of backend can do at all; admission reads it."""
+
+    multi_node: bool
+    pools: bool
+    live_logs: bool
+
+
+class GpuState(StrEnum):
+    """What a machine says of one of its GPUs."""
+
+    FREE = "free"
+    HELD = "held"
+    FOREIGN = "foreign"
+    QUARANTINED = "quarantined"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuView:
+    """One GPU of a node. `attempt` is set when the state is HELD."""
+
+    uuid: str
+    index: int
+    name: str
+    series: str | None
+    memory_bytes: int | None
+    state: GpuState
+    attempt: AttemptId | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """What one machine can offer. `held` is what each living attempt there holds besides GPUs: (cpus, memory_bytes)."""
+
+    name: str
+    gpus: tuple[GpuView, ...]
+    cpus: float
+    memory_bytes: int
+    held: Mapping[AttemptId, tuple[float, int]] = field(default_factory=dict)
+    accepts: bool = True
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetView:
+    """A fleet's capacity at one moment. `complete` is False when some machine did not answer."""
+
+    fleet: str
+    nodes: tuple[NodeView, ...]
+    complete: bool = True
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where an attempt goes: chosen before anything is launched and stored with the attempt."""
+
+    fleet: str
+    node: str
+    name: str
+    """The deterministic name at the backend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRoom:
+    """Why a request cannot be placed now: one sentence a node."""
+
+    per_node: Mapping[str, str]
+    never: bool = False
+    """True when no machine of the fleet could take it even if it were empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    """Bytes of the engine's own log and the cursor that continues after them."""
+
+    content: bytes
+    cursor: str
+
+
+class Executor(Protocol):
+    """Starts attempts, says what became of them, ends them. Module docstring: the promises."""
+
+    @property
+    def kind(self) -> str:
+        """The fleet kind this executor serves."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this kind can do at all."""
+
+    async def capacity(self) -> FleetView | NoSignal:
+        """What the fleet's machines offer now."""
+
+    def place(self, request: LaunchRequest, view: FleetView) -> Target | NoRoom:
+        """Pure: where `request` goes, given `view`."""
+
+    async def launch(self, request: LaunchRequest, target: Target) -> None:
+        """Start the attempt at `target`, or begin to (a pull goes on by itself).
+
+        Raises:
+            NoCapacity: a race; the target confirmed that nothing is there.
+            NodeFault: the machine is at fault; nothing is there.
+            LaunchRefused: this kind of backend can never take it.
+            BackendUnreachable: unknown; `fence` or `observe` before anything else.
+
+        """
+
+    async def observe(self, attempts: Collection[AttemptId]) -> Mapping[AttemptId, Observation]:
+        """What the backend says of these; one bad attempt spoils no other, and a backend that is away is NoSignal."""
+
+    async def fence(self, attempt: AttemptId) -> Observation:
+        """Write durably that `attempt` must not start any more, and say what is held of it.
+
+        `Gone(fenced=True)` closes the attempt for ever; `Seen` says that it had started; `NoSignal` closes nothing.
+        """
+
+    async def stop(self, attempt: AttemptId, remaining_s: float) -> None:
+        """Ask it to end within `remaining_s` and be killed 20 s after; returns at once. Raises BackendUnreachable."""
+
+    async def cleanup(self, attempt: AttemptId) -> None:
+        """Remove what is left of an ended attempt, secrets included. Raises BackendUnreachable."""
+
+    async def inventory(self) -> Mapping[AttemptId, Observation] | NoSignal:
+        """Everything of this install that the backend holds."""
+
+    def logs(self, attempt: AttemptId, cursor: str | None = None) -> AsyncIterator[LogChunk]:
+        """The engine's own output of the attempt from `cursor` on: what happened before the runner wrote."""
+
+    async def start(self, wake: Callable[[], None]) -> None:
+        """Begin to listen for what happens at the backend; `wake` is called, from any thread, when something did."""
+
+    async def close(self) -> None:
+        """Stop listening. Attempts are untouched."""

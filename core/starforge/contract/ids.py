@@ -1,0 +1,62 @@
+"""Identifiers: what a job, an attempt and an install are called, and how the names of one follow from another."""
+
+import re
+import secrets
+from typing import Final, NewType
+
+from starforge.errors import SpecError
+
+JobId = NewType("JobId", str)
+"""`j` and nine lower-case base32 characters (RFC 4648), for instance `j2k7abcdef`. A run is a job."""
+
+AttemptId = NewType("AttemptId", str)
+"""`<job>-<n>-<6 hex>`: attempt n of the job; the random part keeps an id that was never stored from coming again."""
+
+Digest = NewType("Digest", str)
+"""`sha256:` and 64 lower-case hexadecimal digits."""
+
+_BASE32: Final = "abcdefghijklmnopqrstuvwxyz234567"
+_JOB: Final = re.compile(r"j[a-z2-7]{9}")
+_ATTEMPT: Final = re.compile(r"(j[a-z2-7]{9})-([1-9][0-9]{0,5})-([0-9a-f]{6})")
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+def new_job_id() -> JobId:
+    """A job id that nobody has seen before (45 random bits; the ledger refuses a repeat)."""
+    return JobId("j" + "".join(secrets.choice(_BASE32) for _ in range(9)))
+
+
+def new_attempt_id(job: JobId, number: int) -> AttemptId:
+    """The id of attempt `number` (counted from 1) of `job`."""
+    return AttemptId(f"{job}-{number}-{secrets.token_hex(3)}")
+
+
+def parse_job_id(text: str) -> JobId:
+    """`text` as a job id, or SpecError."""
+    if not _JOB.fullmatch(text):
+        raise SpecError(f"{text!r} is no job id", why="a job id is 'j' and nine characters of a-z and 2-7")
+    return JobId(text)
+
+
+def parse_attempt_id(text: str) -> AttemptId:
+    """`text` as an attempt id, or SpecError."""
+    if not _ATTEMPT.fullmatch(text):
+        raise SpecError(f"{text!r} is no attempt id", why="an attempt id is <job>-<number>-<six hexadecimal digits>")
+    return AttemptId(text)
+
+
+def parse_digest(text: str) -> Digest:
+    """`text` as a digest, or SpecError."""
+    if not _DIGEST.fullmatch(text):
+        raise SpecError(f"{text!r} is no digest", why="a digest is 'sha256:' and 64 lower-case hexadecimal digits")
+    return Digest(text)
+
+
+def job_of(attempt: AttemptId) -> JobId:
+    """The job that `attempt` belongs to."""
+    return JobId(attempt.split("-", 1)[0])
+
+
+def number_of(attempt: AttemptId) -> int:
+    """Which attempt of its job this is, counted from 1."""
+    return int(attempt.split("-")[1])

@@ -1,0 +1,211 @@
+"""JobSpec (`forge/v2`, `TrainingJob`): everything a submission says, and nothing that the server adds."""
+
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
+from pydantic import model_validator as check_whole
+
+from starforge.contract.canonical import digest_json
+from starforge.contract.ids import Digest
+from starforge.errors import SpecError
+
+API_VERSION = "forge/v2"
+KIND = "TrainingJob"
+
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
+"""A name for paths, labels and URLs: lower case, digits, dot, dash, underscore; 63 characters at most."""
+
+DigestText = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+RecipeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,40}/[a-z0-9-]{1,40}$")]
+Text = Annotated[str, StringConstraints(max_length=1000)]
+ShortText = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+
+
+def _inside_the_tree(value: str) -> str:
+    path = PurePosixPath(value)
+    if path.is_absolute() or ".." in path.parts or "\0" in value or not path.parts:
+        message = "must be a path inside the workspace, without '..'"
+        raise ValueError(message)
+    return value
+
+
+TreePath = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_inside_the_tree)]
+
+
+class Frozen(BaseModel):
+    """A part of the contract: never changed after it was read, and strict about unknown members."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Metadata(Frozen):
+    """Whose experiment it is."""
+
+    name: Slug
+    project: Slug
+    labels: dict[Annotated[str, StringConstraints(min_length=1, max_length=100)], Text] = Field(
+        default_factory=dict, max_length=64
+    )
+    note: Text | None = None
+
+
+class Recipe(Frozen):
+    """The published method that the experiment's lock names."""
+
+    name: RecipeName
+    version: ShortText
+    digest: DigestText
+
+
+class Framework(Frozen):
+    """The training framework and the image that holds it."""
+
+    kind: Slug
+    version: ShortText | None = None
+    image: ShortText
+
+
+class Pool(Frozen):
+    """Machines of one shape; all pools of a job run together or not at all."""
+
+    name: Slug = "main"
+    series: Slug | None = Field(default=None, description="a GPU series of the hardware registry; null takes any GPU")
+    nodes: int = Field(default=1, ge=1, le=4096)
+    gpus_per_node: int = Field(ge=0, le=64)
+    cpus: float | None = Field(default=None, gt=0, le=4096, description="per node; null takes the default share")
+    memory_bytes: int | None = Field(default=None, ge=64 << 20, description="per node; null takes the default share")
+
+
+class Resources(Frozen):
+    """What the job needs to run."""
+
+    pools: tuple[Pool, ...] = Field(min_length=1, max_length=16)
+    roles: dict[Slug, Slug] = Field(default_factory=dict, description="role of the recipe -> name of a pool")
+
+    @check_whole(mode="after")
+    def _names_agree(self) -> Self:
+        names = [pool.name for pool in self.pools]
+        if len(set(names)) != len(names):
+            message = f"two pools share a name: {', '.join(names)}"
+            raise ValueError(message)
+        for role, pool in self.roles.items():
+            if pool not in names:
+                message = f"role {role!r} names pool {pool!r}, which is not among {', '.join(names)}"
+                raise ValueError(message)
+        return self
+
+
+class Data(Frozen):
+    """A path in the workspace, a path under an allowed data root, or `hf://owner/name@revision`."""
+
+    train: ShortText | None = None
+    validation: ShortText | None = None
+
+
+class Entry(Frozen):
+    """What the adapter starts."""
+
+    kind: Literal["file", "module", "experiment"]
+    value: TreePath
+
+
+class Workspace(Frozen):
+    """The packed workspace: `digest` is that of the uncompressed tar."""
+
+    digest: DigestText
+    bytes: int = Field(ge=0)
+    files: int = Field(ge=0)
+
+
+class Submodule(Frozen):
+    """A git submodule of the workspace and the commit it stands at."""
+
+    path: TreePath
+    commit: ShortText
+
+
+class Provenance(Frozen):
+    """Where the workspace came from; every member is null where git had no answer."""
+
+    commit: ShortText | None = None
+    branch: ShortText | None = None
+    remote: ShortText | None = Field(default=None, description="without credentials")
+    dirty: bool = False
+    dirty_files: tuple[Text, ...] = Field(default=(), max_length=1000)
+    config_digest: DigestText | None = None
+    submodules: tuple[Submodule, ...] = ()
+
+
+class Placement(Frozen):
+    """Where, and how urgent."""
+
+    fleet: Slug | None = None
+    priority: Literal["low", "normal", "high"] = "normal"
+
+
+class Lifecycle(Frozen):
+    """How long, and how often."""
+
+    retries: int = Field(default=0, ge=0, le=100)
+    max_runtime_s: float | None = Field(default=None, gt=0)
+    grace_s: float = Field(default=30.0, ge=0, le=3600)
+    resume: Literal["auto", "never"] = "auto"
+
+
+class Spec(Frozen):
+    """What to run."""
+
+    recipe: Recipe
+    framework: Framework
+    resources: Resources
+    model: ShortText | None = None
+    data: Data = Data()
+    hyperparameters: dict[str, JsonValue] = Field(default_factory=dict)
+    entry: Entry
+    workspace: Workspace
+    provenance: Provenance = Provenance()
+    placement: Placement = Placement()
+    lifecycle: Lifecycle = Lifecycle()
+    init_from: Annotated[str, StringConstraints(pattern=r"^run/j[a-z2-7]{9}/checkpoint(@step=[0-9]+)?$")] | None = None
+    observability: Annotated[str, StringConstraints(pattern=r"^(platform|https?://\S{1,500})$")] = "platform"
+
+
+class JobSpec(Frozen):
+    """One submission."""
+
+    api_version: Literal["forge/v2"] = Field(default="forge/v2", alias="apiVersion")
+    kind: Literal["TrainingJob"] = "TrainingJob"
+    metadata: Metadata
+    spec: Spec
+
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the job holds while it runs."""
+        return sum(pool.nodes * pool.gpus_per_node for pool in self.spec.resources.pools)
+
+
+def digest_of(spec: JobSpec) -> Digest:
+    """The spec's digest: the same on every machine; a field added later changes it only when it is set."""
+    return digest_json(spec.model_dump(mode="json", exclude_defaults=True) | {"apiVersion": API_VERSION, "kind": KIND})
+
+
+def parse_jobspec(value: JsonValue) -> JobSpec:
+    """`value` (decoded JSON) as a JobSpec.
+
+    Raises:
+        SpecError: with every fault at once, each with the path of the field.
+
+    """
+    try:
+        return JobSpec.model_validate(value)
+    except ValidationError as error:
+        raise SpecError(f"the JobSpec has {error.error_count()} faults", why=describe_faults(error)) from error
+
+
+def describe_faults(error: ValidationError) -> str:
+    """One line a fault: the path of the field and what is wrong with it, never its value."""
+    faults = error.errors(include_input=False, include_url=False)
+    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'value'}: {fault['msg']}" for fault in faults)

@@ -1,0 +1,153 @@
+"""Every error StarForge's core raises, arranged by what the caller can do about it.
+
+StarForgeError
+├── InputError           mend what was given, then repeat
+│   ├── SpecError            a JobSpec or a message that does not fit the contract
+│   ├── ProjectError         a project, experiment, lock or setting on disk
+│   └── PackError            a workspace that cannot be packed as it is
+├── Refused              it was understood and the answer is no: change the request, or ask an administrator
+│   ├── SignInRequired       sign in, then repeat
+│   ├── NotFound             name something that exists
+│   └── Conflict             look at the present state, then decide
+├── Unavailable          nothing is wrong with the request: wait, then repeat
+│   ├── Busy                 repeat after `retry_after_s`
+│   └── BackendUnreachable   whether the request took effect is not known: ask before repeating
+├── LaunchError          an attempt was not started, and nothing of it is left behind
+│   ├── NoCapacity           try again when something has changed
+│   ├── NodeFault            try another machine; this one needs its administrator
+│   └── LaunchRefused        no machine of this kind can ever take it
+└── Bug                  report it: StarForge broke its own rules
+    └── IllegalTransition
+"""
+
+from typing import ClassVar
+
+
+class StarForgeError(Exception):
+    """An error that says what happened, why, and what to do next.
+
+    Args:
+        what: What happened, with the value it happened to.
+        why: The reason, where it is known.
+        next_step: What the reader can do about it.
+
+    """
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, *, why: str = "", next_step: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        return ". ".join(part.rstrip(".") for part in (self.what, self.why, self.next_step) if part)
+
+
+class InputError(StarForgeError):
+    """What was given cannot be used; mend it, then repeat."""
+
+    code = "input_invalid"
+    exit_code = 2
+
+
+class SpecError(InputError):
+    """A JobSpec or a message that does not fit the contract."""
+
+    code = "spec_invalid"
+
+
+class ProjectError(InputError):
+    """A project, experiment, lock or setting on disk that cannot be used."""
+
+    code = "project_invalid"
+
+
+class PackError(InputError):
+    """A workspace that cannot be packed as it is."""
+
+    code = "pack_refused"
+
+
+class Refused(StarForgeError):
+    """The request was understood and the answer is no."""
+
+    code = "refused"
+
+
+class SignInRequired(Refused):
+    """No valid credential came with the request."""
+
+    code = "sign_in_required"
+
+
+class NotFound(Refused):
+    """What was named does not exist, or is not the caller's to see."""
+
+    code = "not_found"
+
+
+class Conflict(Refused):
+    """The present state of the thing does not allow the request."""
+
+    code = "conflict"
+
+
+class Unavailable(StarForgeError):
+    """Nothing is wrong with the request; the other side cannot answer it now."""
+
+    code = "unavailable"
+
+
+class Busy(Unavailable):
+    """The other side asks for a pause of `retry_after_s` seconds."""
+
+    code = "busy"
+
+    def __init__(self, what: str, *, retry_after_s: float, why: str = "", next_step: str = "") -> None:
+        super().__init__(what, why=why, next_step=next_step)
+        self.retry_after_s = retry_after_s
+
+
+class BackendUnreachable(Unavailable):
+    """No answer came: whether the request took effect is not known."""
+
+    code = "backend_unreachable"
+
+
+class LaunchError(StarForgeError):
+    """An attempt was not started, and nothing of it is left behind."""
+
+    code = "launch_failed"
+
+
+class NoCapacity(LaunchError):
+    """There is no room at present."""
+
+    code = "no_capacity"
+
+
+class NodeFault(LaunchError):
+    """The machine, not the job, is at fault."""
+
+    code = "node_fault"
+
+
+class LaunchRefused(LaunchError):
+    """No machine of this kind can ever take this attempt."""
+
+    code = "launch_refused"
+
+
+class Bug(StarForgeError):
+    """StarForge broke one of its own rules."""
+
+    code = "bug"
+
+
+class IllegalTransition(Bug):
+    """A state change that the table does not hold; carries the job's history."""
+
+    code = "illegal_transition"

@@ -1,0 +1,266 @@
+"""The messages of the console's HTTP API (`/api/v1`): what `sf` sends and reads, and what the console sends and reads.
+
+Unknown members of an answer are ignored, so that an older `sf` reads a newer console; unknown members of a request are
+refused by name. Times are Unix seconds by the console's clock.
+"""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from starforge.contract.jobspec import DigestText, Frozen, JobSpec, Text
+
+API_PREFIX: Final = "/api/v1"
+INGEST_PREFIX: Final = "/api/ingest/v1"
+PAGE_LIMIT: Final = 500
+"""The most items that one page of a list holds."""
+
+HEADER_IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+HEADER_LOG_RECEIVED_TO: Final = "X-Log-Received-To"
+"""How many bytes of the log the console holds."""
+HEADER_LOG_ENDED: Final = "X-Log-Ended"
+"""`true` once nothing will be added to the log."""
+
+
+class Answer(BaseModel):
+    """A message that the console sends."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class RefusalView(Answer):
+    """One thing that stands against a request."""
+
+    code: str
+    what: str
+    why: str = ""
+    next_step: str = ""
+    gate: str | None = None
+
+
+class Problem(Answer):
+    """Every error of the API (RFC 9457, `application/problem+json`)."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    code: str
+    detail: str = ""
+    next_step: str = ""
+    refusals: tuple[RefusalView, ...] = ()
+
+
+class Meta(Answer):
+    """`GET /meta`: who answers, and what it understands. No sign-in needed."""
+
+    server: str
+    jobspec: tuple[str, ...]
+    min_client: str
+    features: tuple[str, ...] = ()
+
+
+class WhoAmI(Answer):
+    """`GET /whoami`."""
+
+    user: str
+    role: Literal["member", "admin"]
+    scopes: tuple[str, ...]
+    token_expires_at: float | None
+
+
+class SubmitRequest(Frozen):
+    """`POST /jobs` (with an Idempotency-Key) and `POST /admission`, which decides the same and keeps nothing."""
+
+    spec: JobSpec
+    allow_dirty: bool = False
+
+
+class CheckView(Answer):
+    """What one gate said, and against which version of what."""
+
+    gate: str
+    outcome: Literal["passed", "warned", "refused"]
+    against: str = ""
+    message: str = ""
+
+
+class AdmissionRecord(Answer):
+    """What was checked when the job was admitted. `digest` is that of the record's canonical JSON without itself."""
+
+    job: str | None
+    spec_digest: DigestText
+    decided_at: float
+    checks: tuple[CheckView, ...]
+    warnings: tuple[str, ...] = ()
+    refusals: tuple[RefusalView, ...] = ()
+    digest: DigestText | None = None
+
+
+class JobView(Answer):
+    """One job as a line."""
+
+    id: str
+    name: str
+    project: str
+    user: str
+    state: str
+    reason: str
+    desired: Literal["run", "stop", "pause"]
+    note: str = ""
+    fleet: str | None
+    gpus: int
+    attempt: int = Field(description="how many attempts were begun")
+    submitted_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    retry_at: float | None = None
+    state_since: float
+
+
+class EventView(Answer):
+    """One change of a job's state, or one entry of its timeline. `number` grows over the whole ledger."""
+
+    number: int
+    at: float
+    kind: Literal["state", "timeline"] = "state"
+    state: str | None = None
+    reason: str | None = None
+    attempt: int | None = None
+    note: str = ""
+    count: int = 1
+
+
+class AttemptView(Answer):
+    """One attempt of a job."""
+
+    number: int
+    id: str
+    node: str | None = None
+    gpus: tuple[str, ...] = ()
+    image_id: str | None = None
+    dequeued_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    costs_retry: bool = False
+    evidence: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class LogState(Answer):
+    """Whether the console holds all of the log. `produced_bytes` is None until the attempt has ended."""
+
+    received_bytes: int
+    produced_bytes: int | None = None
+    missing: tuple[tuple[int, int], ...] = ()
+
+
+class JobDetail(Answer):
+    """`GET /jobs/{id}`."""
+
+    job: JobView
+    spec: JobSpec
+    spec_digest: DigestText
+    admission: AdmissionRecord
+    events: tuple[EventView, ...]
+    attempts: tuple[AttemptView, ...]
+    log: LogState
+
+
+class JobList(Answer):
+    """`GET /jobs?limit=&cursor=&state=&user=&project=`, newest first. `next` continues; None at the end."""
+
+    items: tuple[JobView, ...]
+    next: str | None = None
+
+
+class StopRequest(Frozen):
+    """`POST /jobs/{id}/stop`. `grace_s` None takes the job's own."""
+
+    grace_s: Annotated[float, Field(ge=0, le=3600)] | None = None
+    note: Text | None = None
+
+
+class MetricKeys(Answer):
+    """`GET /jobs/{id}/metrics`: key -> how many points."""
+
+    keys: dict[str, int]
+
+
+class Curve(Answer):
+    """`GET /jobs/{id}/metrics/{key}?points=N`: at most about N points that keep minima and maxima.
+
+    `values` holds numbers, or the texts `nan`, `inf`, `-inf`.
+    """
+
+    key: str
+    steps: tuple[int, ...]
+    values: tuple[float | Literal["nan", "inf", "-inf"], ...]
+    times: tuple[float, ...]
+    total_points: int
+
+
+class FileView(Answer):
+    """An artifact, or a file of a checkpoint."""
+
+    path: str
+    bytes: int
+    sha256: str | None = None
+
+
+class CheckpointView(Answer):
+    """A checkpoint of an attempt."""
+
+    attempt: int
+    step: int
+    path: str
+    committed: bool
+    bytes: int | None = None
+
+
+class Outputs(Answer):
+    """`GET /jobs/{id}/outputs`."""
+
+    artifacts: tuple[FileView, ...] = ()
+    checkpoints: tuple[CheckpointView, ...] = ()
+
+
+class MethodView(Answer):
+    """A published method of the catalog. `summary` is keyed by language (`en`, `zh-Hans`)."""
+
+    name: str
+    version: str
+    digest: DigestText
+    framework_versions: tuple[str, ...]
+    summary: dict[str, str]
+
+
+class MethodList(Answer):
+    """`GET /methods`."""
+
+    items: tuple[MethodView, ...]
+
+
+class ProfileView(Answer):
+    """A named shape of the hardware registry. `series` None takes any GPU; `gpus` 0 takes none."""
+
+    name: str
+    series: str | None
+    gpus: int = Field(description="GPUs when the profile is named without a number")
+    gpus_per_node: int = Field(description="GPUs of one whole node; 0 for a profile without GPUs")
+    cpus: float | None = None
+    memory_bytes: int | None = None
+
+
+class ProfileList(Answer):
+    """`GET /profiles`."""
+
+    items: tuple[ProfileView, ...]
+
+
+class BlobState(Answer):
+    """`GET /blobs/{digest}` and the answer to `PUT /blobs/{digest}` (the plain tar, or zstd by Content-Encoding)."""
+
+    digest: DigestText
+    present: bool
+    bytes: int | None = None

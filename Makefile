@@ -24,7 +24,7 @@ check: dev ## Style, types, import contracts, sizes, dependencies and documents 
 
 .PHONY: fix
 fix: dev ## Apply what the formatter, the linter and the document generators can mend themselves
-	@.venv/bin/ruff check -q --fix . ; .venv/bin/ruff format -q . ; $(PY) -m tools.docs_check --write
+	@.venv/bin/ruff check -q --fix --exit-zero . && .venv/bin/ruff format -q . && $(PY) -m tools.docs_check --write
 
 .PHONY: test
 test: dev ## Everything but the end-to-end legs: unit, property, conformance, one real engine
@@ -63,5 +63,6 @@ lock: dev ## Write requirements.lock anew from the declared dependencies
 	@tools/lock.sh
 
 .PHONY: ci
-ci: check test ## What continuous integration runs
+ci: check ## What continuous integration runs: the checks and every leg marked ci in tests/floors.toml
+	@tools/needs.sh engine interpreters tini
 	@$(PY) -m tools.legs --ci

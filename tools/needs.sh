@@ -48,9 +48,6 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   echo "installing from the distribution: ${packages[*]}"
   log=$(mktemp)
   trap 'rm -f "$log"' EXIT
-  # No daemon may start by itself: the tests start their own engines on private sockets.
-  policy=/usr/sbin/policy-rc.d
-  [ -e "$policy" ] || { printf '#!/bin/sh\nexit 101\n' >"$policy"; chmod +x "$policy"; trap 'rm -f "$log" "$policy"' EXIT; }
   { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${packages[@]}"; } \
     >"$log" 2>&1 || { tail -n 20 "$log" >&2; echo "apt-get could not install ${packages[*]}; see above" >&2; }
 fi

@@ -1,0 +1,237 @@
+"""Why an attempt ended: a pure rule over what engine, runner and console know of it.
+
+Each rule was seen on a real engine (Docker 20.10 and 26.1): a restarted engine TERMs its containers, and a job that
+traps TERM exits 0; an exit that the engine lost is 255 with a finish not before the engine's own start; the OOM flag is
+also set when only a child died.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from starforge.contract.capsule import EXIT_CAPSULE_CHANGED, EXIT_NO_PYTHON, EXIT_REQUIREMENTS, ExitRecord
+from starforge.contract.observation import Exit
+from starforge.contract.states import FREE_OF_CHARGE, DesiredState, Reason
+
+SIGKILL_CODE: Final = 137
+SIGTERM_CODE: Final = 143
+LOST_CODE: Final = 255
+
+_BEFORE_START: Final = {
+    EXIT_CAPSULE_CHANGED: "the capsule was changed after it was made",
+    EXIT_NO_PYTHON: "the image has no usable Python (3.8 or newer)",
+    EXIT_REQUIREMENTS: "the image does not meet the recipe's requirements",
+}
+
+
+class Category(StrEnum):
+    """On whose side the reason lies."""
+
+    NONE = "none"
+    USER_ERROR = "user_error"
+    OUT_OF_MEMORY = "out_of_memory"
+    INFRASTRUCTURE = "infrastructure"
+    CAPACITY = "capacity"
+    STOPPED = "stopped"
+    UNKNOWN = "unknown"
+
+
+class Confidence(StrEnum):
+    """How sure the rule is."""
+
+    SURE = "sure"
+    LIKELY = "likely"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitEvidence:
+    """What is known of an ended attempt. `engine` is None when only the runner's record is left."""
+
+    engine: Exit | None
+    record: ExitRecord | None
+    desired: DesiredState
+    stop_sent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitReason:
+    """The answer: what the ledger keeps, the page explains and retry decides on."""
+
+    reason: Reason
+    category: Category
+    summary: str
+    confidence: Confidence = Confidence.SURE
+    code: int | None = None
+    facts: dict[str, str | int | float | bool | None] = field(default_factory=dict)
+
+    @property
+    def costs_retry(self) -> bool:
+        """Whether running the job again for this reason is charged to its retries."""
+        return self.reason not in FREE_OF_CHARGE
+
+
+def explain_exit(evidence: ExitEvidence) -> ExitReason:
+    """The exit reason of an attempt that has ended."""
+    return (
+        _after_our_stop(evidence)
+        or _lost_exit(evidence)
+        or _zero(evidence)
+        or _before_the_start(evidence)
+        or _by_the_limit(evidence)
+        or _out_of_memory(evidence)
+        or _unwished_end(evidence)
+        or _nonzero(evidence)
+    )
+
+
+def _after_our_stop(evidence: ExitEvidence) -> ExitReason | None:
+    if evidence.desired is DesiredState.RUN:
+        return None
+    record = evidence.record
+    if record is not None and record.desired == "run" and record.code == 0 and record.term_received_at is None:
+        return None  # it had ended by itself before the wish reached it
+    if record is None and not evidence.stop_sent:
+        return None
+    reason = Reason.STOP_CONFIRMED if evidence.desired is DesiredState.STOP else Reason.PAUSE_CONFIRMED
+    return _reason(evidence, reason, Category.STOPPED, "ended as it was asked to")
+
+
+def _lost_exit(evidence: ExitEvidence) -> ExitReason | None:
+    if not _is_lost(evidence.engine):
+        return None
+    record = evidence.record
+    if record is None:
+        return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "the engine lost the exit; no record")
+    if record.code != 0 and record.term_received_at is None:
+        return _before_the_start(evidence) or _by_the_limit(evidence) or _nonzero(evidence)
+    if record.code == 0 and record.complete:
+        return _reason(evidence, Reason.EXITED_ZERO, Category.NONE, "complete; the engine lost the exit")
+    return _reason(
+        evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "the engine lost the exit and the job was not complete"
+    )
+
+
+def _zero(evidence: ExitEvidence) -> ExitReason | None:
+    if _engine_code(evidence) != 0:
+        return None
+    record = evidence.record
+    if record is None:
+        return _reason(
+            evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "exit code 0, but the runner left no exit record"
+        )
+    if record.code != 0:
+        return None  # the record may worsen what the engine says, and does
+    if record.term_received_at is not None and not record.complete:
+        return _reason(
+            evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "ended by a TERM that nobody asked for, not complete"
+        )
+    return _reason(evidence, Reason.EXITED_ZERO, Category.NONE, "exit code 0")
+
+
+def _before_the_start(evidence: ExitEvidence) -> ExitReason | None:
+    code = _code(evidence)
+    if code not in _BEFORE_START or (evidence.record is not None and evidence.record.started_at is not None):
+        return None
+    told = evidence.record.message if evidence.record is not None else None
+    return _reason(evidence, Reason.START_FAILED, Category.USER_ERROR, told or _BEFORE_START[code])
+
+
+def _by_the_limit(evidence: ExitEvidence) -> ExitReason | None:
+    if evidence.record is None or evidence.record.reason != "max_runtime":
+        return None
+    return _reason(evidence, Reason.MAX_RUNTIME, Category.STOPPED, "its time limit was reached")
+
+
+def _out_of_memory(evidence: ExitEvidence) -> ExitReason | None:
+    killed = _code(evidence) == SIGKILL_CODE
+    flag = evidence.engine is not None and evidence.engine.out_of_memory
+    counted = bool(evidence.record is not None and evidence.record.memory.get("oom_kill"))
+    if not flag and not (counted and killed):
+        return None
+    return _reason(
+        evidence,
+        Reason.OUT_OF_MEMORY,
+        Category.OUT_OF_MEMORY,
+        "the kernel killed it for memory" if killed else "a process of it was killed for memory",
+        Confidence.SURE if killed else Confidence.LIKELY,
+    )
+
+
+def _unwished_end(evidence: ExitEvidence) -> ExitReason | None:
+    record, engine = evidence.record, evidence.engine
+    if record is not None and record.term_received_at is not None:
+        return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "ended by a TERM that nobody asked for")
+    if record is None and _code(evidence) in {SIGKILL_CODE, SIGTERM_CODE} and _engine_restarted(engine):
+        return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "killed by a restart of the engine")
+    return None
+
+
+def _nonzero(evidence: ExitEvidence) -> ExitReason:
+    code = _code(evidence)
+    if evidence.record is None and code == SIGKILL_CODE:
+        return _reason(
+            evidence,
+            Reason.EXITED_NONZERO,
+            Category.UNKNOWN,
+            "killed with signal 9, and nothing says by whom",
+            Confidence.UNKNOWN,
+        )
+    told = evidence.record.message if evidence.record is not None else None
+    return _reason(evidence, Reason.EXITED_NONZERO, Category.USER_ERROR, told or f"exit code {code}")
+
+
+def _code(evidence: ExitEvidence) -> int | None:
+    if evidence.record is not None and (_is_lost(evidence.engine) or evidence.record.code != 0):
+        return evidence.record.code
+    return _engine_code(evidence)
+
+
+def _engine_code(evidence: ExitEvidence) -> int | None:
+    if evidence.engine is not None:
+        return evidence.engine.code
+    return evidence.record.code if evidence.record is not None else None  # gone, and it ends as recorded
+
+
+def _is_lost(engine: Exit | None) -> bool:
+    if engine is None:
+        return False
+    if engine.code is None:
+        return True
+    if engine.code != LOST_CODE or engine.engine_started_at is None:
+        return False
+    return engine.finished_at is None or engine.finished_at >= engine.engine_started_at
+
+
+def _engine_restarted(engine: Exit | None) -> bool:
+    if engine is None or engine.engine_started_at is None or engine.started_at is None:
+        return False
+    return engine.engine_started_at > engine.started_at
+
+
+def _reason(
+    evidence: ExitEvidence,
+    reason: Reason,
+    category: Category,
+    summary: str,
+    confidence: Confidence = Confidence.SURE,
+) -> ExitReason:
+    engine, record = evidence.engine, evidence.record
+    facts: dict[str, str | int | float | bool | None] = {
+        "engine_code": engine.code if engine else None,
+        "engine_oom_flag": engine.out_of_memory if engine else None,
+        "engine_error": (engine.error or None) if engine else None,
+        "record_code": record.code if record else None,
+        "record_signal": record.signal if record else None,
+        "term_received_at": record.term_received_at if record else None,
+        "complete": record.complete if record else None,
+        "desired": evidence.desired.value,
+    }
+    return ExitReason(
+        reason=reason,
+        category=category,
+        summary=summary,
+        confidence=confidence,
+        code=_code(evidence),
+        facts={name: value for name, value in facts.items() if value is not None},
+    )

@@ -1,0 +1,65 @@
+"""The job as decisions see it: values only."""
+
+from dataclasses import dataclass
+
+from starforge.contract.executor import Target
+from starforge.contract.ids import AttemptId, JobId
+from starforge.contract.states import DesiredState, JobState, Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptState:
+    """The newest attempt of a job. Times are Unix seconds by the console's clock."""
+
+    id: AttemptId
+    number: int
+    target: Target
+    dequeued_at: float
+    launched_at: float | None = None
+    started_at: float | None = None
+    stop_sent_at: float | None = None
+    gone_since: float | None = None
+    """When the backend first said that it holds nothing of the attempt."""
+    gone_engine_started_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInFlight:
+    """What `decide` needs of a job that holds a place: no spec, no log, no user."""
+
+    id: JobId
+    state: JobState
+    reason: Reason
+    desired: DesiredState
+    version: int
+    attempt: AttemptState
+    grace_s: float
+    max_runtime_s: float | None
+    stop_by: float | None = None
+    """When the job must have ended by itself, once a stop or pause is wished."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedJob:
+    """What ordering and placement need of a queued job; read narrow, for there may be ten thousand of them."""
+
+    id: JobId
+    version: int
+    fleet: str | None
+    priority: int
+    submitted_at: float
+    number: int
+    """Which attempt the next one is, counted from 1."""
+    pools: tuple["PoolAsk", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAsk:
+    """One pool's shape, as placement reads it."""
+
+    nodes: int
+    gpus_per_node: int
+    series: str | None
+    cpus: float | None
+    memory_bytes: int | None

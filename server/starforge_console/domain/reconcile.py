@@ -1,0 +1,158 @@
+"""What becomes of a job, given what its backend says: `decide` is pure, and not knowing changes nothing."""
+
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from starforge.contract.capsule import ExitRecord
+from starforge.contract.observation import Failure, Gone, NoSignal, Observation, Phase, Pull, Seen
+from starforge.contract.states import DesiredState, JobState, Reason
+from starforge_console.domain.exit_reason import Category, ExitEvidence, ExitReason, explain_exit
+from starforge_console.domain.job import JobInFlight
+
+GONE_TWICE_S: Final = 30.0
+"""Two answers that nothing is held must lie this far apart before an attempt counts as vanished."""
+
+START_DEADLINE_S: Final = 300.0
+"""How long an attempt may prepare without pulling before it is fenced off and tried elsewhere."""
+
+PULL_DEADLINE_S: Final = 600.0
+"""The same, while a pull shows no progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing changes; `note` is what people see meanwhile (None keeps the present one)."""
+
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoteGone:
+    """The first answer that nothing is held: remember when, and by which engine."""
+
+    at: float
+    engine_started_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Apply these reasons, in this order, in one transaction."""
+
+    reasons: tuple[Reason, ...]
+    exit: ExitReason | None = None
+    seen: Seen | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseDoor:
+    """Fence the attempt; if the backend confirms that it holds nothing, apply `reason`."""
+
+    reason: Reason
+    note: str = field(default="")
+
+
+Decision: TypeAlias = Wait | NoteGone | Move | CloseDoor
+
+_FAILED_START: Final[dict[Failure, Reason]] = {
+    Failure.PULL_DENIED: Reason.PULL_DENIED,
+    Failure.START_FAILED: Reason.START_FAILED,
+    Failure.NODE_FAULT: Reason.NODE_FAULT,
+    Failure.NO_CAPACITY: Reason.NODE_FAULT,
+}
+
+
+def decide(job: JobInFlight, observation: Observation, record: ExitRecord | None, now: float) -> Decision:
+    """What `observation` (and the runner's `record`, where there is one) means for `job`, which is PENDING or RUNNING.
+
+    A job whose launch was never confirmed (SUBMITTED) only learns here that it was found after all.
+    """
+    match observation:
+        case NoSignal():
+            return Wait(f"waiting for {job.attempt.target.node}: {observation.reason}")
+        case Gone():
+            return _decide_gone(job, observation, record)
+        case Seen(phase=Phase.EXITED):
+            return _decide_exited(job, observation, record)
+        case Seen(phase=Phase.RUNNING):
+            return _decide_running(job, observation)
+        case Seen():
+            return _decide_preparing(job, observation, now)
+
+
+def _decide_running(job: JobInFlight, seen: Seen) -> Decision:
+    reasons = _catch_up(job.state)
+    return Move(reasons=reasons, seen=seen) if reasons else Wait(seen.note or "")
+
+
+def _decide_preparing(job: JobInFlight, seen: Seen, now: float) -> Decision:
+    if job.state is JobState.SUBMITTED:
+        return Move(reasons=(Reason.LAUNCHED,), seen=seen, note=seen.note)
+    if job.state is JobState.PENDING and _overdue(job, seen.pull, now):
+        return CloseDoor(reason=Reason.NODE_FAULT, note="the attempt did not start in time")
+    return Wait(seen.note)
+
+
+def _overdue(job: JobInFlight, pull: Pull | None, now: float) -> bool:
+    if pull is not None:
+        return now - pull.progressed_at > PULL_DEADLINE_S
+    since = job.attempt.launched_at if job.attempt.launched_at is not None else job.attempt.dequeued_at
+    return now - since > START_DEADLINE_S
+
+
+def _decide_exited(job: JobInFlight, seen: Seen, record: ExitRecord | None) -> Decision:
+    if seen.failure is not None:
+        return _decide_failed_start(job, seen, seen.failure)
+    evidence = ExitEvidence(
+        engine=seen.exit, record=record, desired=job.desired, stop_sent=job.attempt.stop_sent_at is not None
+    )
+    why = explain_exit(evidence)
+    return Move(reasons=(*_catch_up(job.state), why.reason), exit=why, seen=seen, note=why.summary)
+
+
+def _decide_failed_start(job: JobInFlight, seen: Seen, failure: Failure) -> Decision:
+    before = (Reason.LAUNCHED,) if job.state is JobState.SUBMITTED else ()
+    if job.desired is not DesiredState.RUN:
+        return Move(reasons=(*before, _as_wished(job.desired)), seen=seen, note=seen.note)
+    # A job that ran before cannot fail to start: then it is the backend's memory of it that broke.
+    reason = Reason.INTERRUPTED if job.state is JobState.RUNNING else _FAILED_START[failure]
+    return Move(reasons=(*before, reason), seen=seen, note=seen.note)
+
+
+def _decide_gone(job: JobInFlight, gone: Gone, record: ExitRecord | None) -> Decision:
+    if record is not None:
+        evidence = ExitEvidence(
+            engine=None, record=record, desired=job.desired, stop_sent=job.attempt.stop_sent_at is not None
+        )
+        why = explain_exit(evidence)
+        return Move(reasons=(*_catch_up(job.state), why.reason), exit=why, note=why.summary)
+    if job.state is JobState.SUBMITTED:
+        return Wait()  # the launch may still be on its way: only a fence closes it
+    since, engine = job.attempt.gone_since, job.attempt.gone_engine_started_at
+    if since is None or engine != gone.engine_started_at:
+        return NoteGone(gone.at, gone.engine_started_at)
+    if gone.at - since < GONE_TWICE_S:
+        return Wait()
+    if job.desired is not DesiredState.RUN:
+        return Move(reasons=(_as_wished(job.desired),), note="nothing of it was left when it was stopped")
+    why = ExitReason(
+        reason=Reason.VANISHED,
+        category=Category.INFRASTRUCTURE,
+        summary="the container is gone, and it left no exit record",
+    )
+    return Move(reasons=(Reason.VANISHED,), exit=why, note=why.summary)
+
+
+def _catch_up(state: JobState) -> tuple[Reason, ...]:
+    """The reasons that bring `state` to RUNNING: a job that ended between two looks passes through it."""
+    match state:
+        case JobState.SUBMITTED:
+            return (Reason.LAUNCHED, Reason.STARTED)
+        case JobState.PENDING:
+            return (Reason.STARTED,)
+        case _:
+            return ()
+
+
+def _as_wished(desired: DesiredState) -> Reason:
+    return Reason.STOP_CONFIRMED if desired is DesiredState.STOP else Reason.PAUSE_CONFIRMED

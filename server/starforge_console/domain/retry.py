@@ -1,0 +1,50 @@
+"""Whether a failed job runs again, and when."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from starforge.contract.states import FREE_OF_CHARGE, DesiredState, Reason
+
+FREE_RETRIES: Final = 8
+"""How often in a row infrastructure may fail a job before somebody must look: without a bound a bad machine loops."""
+
+FIRST_DELAY_S: Final = 5.0
+LONGEST_DELAY_S: Final = 600.0
+
+_NEVER: Final = frozenset({Reason.LAUNCH_REFUSED, Reason.PULL_DENIED, Reason.START_FAILED, Reason.MAX_RUNTIME})
+"""What running again cannot mend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryBudget:
+    """What the job may still spend. `free_used` counts in a row and starts anew with each newer checkpoint."""
+
+    retries_left: int
+    free_used: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPlan:
+    """Run it again at `at` (Unix seconds); `costs_retry` says whether the budget pays."""
+
+    at: float
+    costs_retry: bool
+
+
+def decide_retry(reason: Reason, desired: DesiredState, budget: RetryBudget, now: float) -> RetryPlan | None:
+    """When a job that failed for `reason` is queued again, or None when it stays failed."""
+    if desired is not DesiredState.RUN or reason in _NEVER:
+        return None
+    if reason in FREE_OF_CHARGE:
+        if budget.free_used >= FREE_RETRIES:
+            return None
+        at_once = reason is Reason.NODE_FAULT and budget.free_used == 0
+        return RetryPlan(now + (0.0 if at_once else _delay_s(budget.free_used)), costs_retry=False)
+    if budget.retries_left <= 0 or reason is Reason.OUT_OF_MEMORY:
+        return None
+    return RetryPlan(now + _delay_s(budget.attempts - 1), costs_retry=True)
+
+
+def _delay_s(times_before: int) -> float:
+    return min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0**times_before)

@@ -1,0 +1,117 @@
+"""Every error of the console's own, arranged by what the caller can do about it, and the HTTP status of each.
+
+The tree of `starforge.errors` is the trunk; these are the console's branches.
+
+StarForgeError
+├── InputError
+│   └── SettingsError        mend the console's settings, then start again
+├── Refused
+│   ├── AdmissionRefused     every gate's refusals at once: mend the submission
+│   ├── Forbidden            ask somebody with the role or scope it takes
+│   ├── TokenRefused         (SignInRequired) get a new token
+│   ├── StreamGap            (Conflict) send again from `received_to`
+│   └── StreamClosed         stop sending; what was spooled is the record
+└── Unavailable
+    ├── LedgerBusy           (Busy) too many writes wait: repeat after `retry_after_s`
+    └── LedgerFailed         the ledger's disk refused: its administrator must look
+"""
+
+from typing import Final
+
+from starforge.contract.api import RefusalView
+from starforge.errors import (
+    BackendUnreachable,
+    Bug,
+    Busy,
+    Conflict,
+    InputError,
+    LaunchError,
+    NotFound,
+    Refused,
+    SignInRequired,
+    StarForgeError,
+    Unavailable,
+)
+
+
+class SettingsError(InputError):
+    """The console cannot start with these settings."""
+
+    code = "settings_invalid"
+
+
+class AdmissionRefused(Refused):
+    """At least one gate refused; `refusals` holds every reason."""
+
+    code = "admission_refused"
+
+    def __init__(self, refusals: tuple[RefusalView, ...]) -> None:
+        gates = ", ".join(dict.fromkeys(refusal.gate or "?" for refusal in refusals))
+        super().__init__(f"the submission was refused by: {gates}", next_step="mend what is listed and submit again")
+        self.refusals = refusals
+
+
+class Forbidden(Refused):
+    """The caller is known and may not do this."""
+
+    code = "forbidden"
+
+
+class TokenRefused(SignInRequired):
+    """The token is unknown, expired or revoked."""
+
+    code = "token_refused"
+
+
+class StreamGap(Conflict):
+    """Bytes are missing before the ones that were sent, or were already there: go on from `received_to`."""
+
+    code = "stream_gap"
+
+    def __init__(self, received_to: int) -> None:
+        super().__init__(f"this stream is received to byte {received_to}", next_step="send on from there")
+        self.received_to = received_to
+
+
+class StreamClosed(Refused):
+    """This attempt no longer reports: it ended, was fenced or its token ran out."""
+
+    code = "stream_closed"
+
+
+class LedgerBusy(Busy):
+    """The ledger's queue of writes is full."""
+
+    code = "ledger_busy"
+
+
+class LedgerFailed(Unavailable):
+    """The ledger could not commit; nothing of the request was kept."""
+
+    code = "ledger_failed"
+
+
+HTTP_STATUS: Final[dict[type[StarForgeError], int]] = {
+    StreamClosed: 410,
+    AdmissionRefused: 422,
+    Forbidden: 403,
+    SignInRequired: 401,
+    NotFound: 404,
+    Conflict: 409,
+    Refused: 403,
+    InputError: 422,
+    Busy: 429,
+    BackendUnreachable: 502,
+    Unavailable: 503,
+    LaunchError: 503,
+    Bug: 500,
+}
+"""The status of each error; of several that fit, the nearest class decides."""
+
+
+def status_of(error: StarForgeError) -> int:
+    """The HTTP status that says what the caller can do about `error`."""
+    for kind in type(error).__mro__:
+        if kind in HTTP_STATUS:
+            return HTTP_STATUS[kind]
+    return 500

@@ -1,0 +1,115 @@
+"""Users and their tokens in the ledger; tokens are kept as hashes alone."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select, update
+
+from starforge.errors import Conflict, NotFound
+from starforge_console.ledger.tables import attempts, tokens, users
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Who a valid token belongs to."""
+
+    user_id: int
+    user: str
+    role: str
+    active: bool
+    scopes: frozenset[str]
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewToken:
+    """A token to keep: `hash` is all that is stored of it."""
+
+    user_id: int
+    kind: str
+    hash: str
+    scopes: frozenset[str]
+    label: str
+    expires_at: float
+
+
+def add_user(connection: Connection, name: str, role: str, now: float) -> int:
+    """A new active user's id. Raises Conflict when the name is taken."""
+    if connection.execute(select(users.c.id).where(users.c.name == name)).first() is not None:
+        raise Conflict(f"there is a user {name!r} already")
+    result = connection.execute(insert(users).values(name=name, role=role, active=True, created_at=now))
+    (user_id,) = result.inserted_primary_key or (None,)
+    return int(user_id or 0)
+
+
+def find_user(connection: Connection, name: str) -> int | None:
+    """The id of the user of that name, if there is one."""
+    return connection.execute(select(users.c.id).where(users.c.name == name)).scalar()
+
+
+def load_user(connection: Connection, name: str) -> int:
+    """The same, or NotFound."""
+    user_id = find_user(connection, name)
+    if user_id is None:
+        raise NotFound(f"there is no user {name!r}")
+    return user_id
+
+
+def count_users(connection: Connection) -> int:
+    """How many users there are."""
+    return len(connection.execute(select(users.c.id)).all())
+
+
+def add_token(connection: Connection, token: NewToken, now: float) -> None:
+    """Keep a token's hash."""
+    connection.execute(
+        insert(tokens).values(
+            user_id=token.user_id,
+            kind=token.kind,
+            hash=token.hash,
+            scopes=" ".join(sorted(token.scopes)),
+            label=token.label,
+            created_at=now,
+            expires_at=token.expires_at,
+        )
+    )
+
+
+def find_account(connection: Connection, token_hash: str, kind: str, now: float) -> Account | None:
+    """Whose token of this kind has the hash, if it is neither expired nor revoked."""
+    row = connection.execute(
+        select(tokens.c.scopes, tokens.c.expires_at, users.c.id, users.c.name, users.c.role, users.c.active)
+        .join(users, users.c.id == tokens.c.user_id)
+        .where(
+            tokens.c.hash == token_hash,
+            tokens.c.kind == kind,
+            tokens.c.revoked_at.is_(None),
+            tokens.c.expires_at > now,
+        )
+    ).first()
+    if row is None:
+        return None
+    return Account(
+        user_id=row.id,
+        user=row.name,
+        role=row.role,
+        active=row.active,
+        scopes=frozenset(row.scopes.split()),
+        expires_at=row.expires_at,
+    )
+
+
+def revoke_token(connection: Connection, token_hash: str, now: float) -> bool:
+    """End a token at once; False when there was none that lived."""
+    changed = connection.execute(
+        update(tokens)
+        .where(tokens.c.hash == token_hash, tokens.c.revoked_at.is_(None), tokens.c.expires_at > now)
+        .values(revoked_at=now)
+    ).rowcount
+    return changed > 0
+
+
+def find_attempt_of_token(connection: Connection, token_hash: str, now: float) -> str | None:
+    """The attempt that may report with this ingest token, if it still may."""
+    return connection.execute(
+        select(attempts.c.id).where(attempts.c.token_hash == token_hash, attempts.c.token_expires_at > now)
+    ).scalar()

@@ -1,0 +1,120 @@
+"""Databases: how each of the two schemas is opened, brought up to date, read and written."""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.pool import QueuePool
+
+from starforge_console.errors import SettingsError
+from starforge_console.ledger.writer import Writer
+
+READERS: Final = 4
+MIGRATIONS: Final = Path(__file__).with_name("migrations")
+
+T = TypeVar("T")
+
+
+class Database:
+    """One schema on SQLite: a pool of readers, one writer.
+
+    Coroutines await `read` and `write`; neither runs SQL on the event loop's thread. A closure gets a connection inside
+    a transaction, must not keep it, and cannot await, so no transaction ever spans a wait.
+    """
+
+    def __init__(self, path: Path, schema: str) -> None:
+        self._reader = _open_engine(path, read_only=True)
+        self._writing = _open_engine(path, read_only=False)
+        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix=f"{schema}-reader")
+        self._writer = Writer(self._writing, schema)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """What `work` reads, in one transaction of its own."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self.read_now, work)
+
+    def read_now(self, work: Callable[[Connection], T]) -> T:
+        """The same from a thread that may block."""
+        with self._reader.connect() as connection, connection.begin():
+            return work(connection)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """What `work` answers, once its changes are on disk; what it raises, with none of them kept."""
+        return await self._writer.submit_from_loop(work)
+
+    def write_now(self, work: Callable[[Connection], T]) -> T:
+        """The same from a thread that may block."""
+        return self._writer.submit(work).result()
+
+    def close(self) -> None:
+        """Finish the writes that are queued and let go of the file."""
+        self._writer.close()
+        self._pool.shutdown(wait=True)
+        self._reader.dispose()
+        self._writing.dispose()
+
+
+def upgrade_schema(path: Path, schema: str) -> None:
+    """Bring the database at `path` to this version's `schema` (`ledger` or `series`), creating it when it is new."""
+    engine = _open_engine(path, read_only=False)
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS / schema))
+    try:
+        with engine.connect() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            connection.commit()
+    finally:
+        engine.dispose()
+
+
+def lock_state(state_dir: Path) -> int:
+    """Take the state directory for this process; the descriptor holds it until the process ends.
+
+    Raises:
+        SettingsError: another console runs on it.
+
+    """
+    descriptor = os.open(state_dir / "leader", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise SettingsError(
+            f"another console (process {holder}) runs on {state_dir}",
+            why="two consoles on one SQLite ledger would both place jobs",
+            next_step="stop that one, or give this one a FORGE_CONSOLE_STATE_DIR of its own",
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, str(os.getpid()).encode())
+    return descriptor
+
+
+def _open_engine(path: Path, *, read_only: bool) -> Engine:
+    engine = create_engine(
+        f"sqlite:///{path}",
+        connect_args={"isolation_level": None, "check_same_thread": False, "timeout": 30},
+        poolclass=QueuePool,
+        pool_size=READERS if read_only else 1,
+        max_overflow=0,
+    )
+
+    @event.listens_for(engine, "connect")
+    def _set_up(connection: Any, _record: object) -> None:  # noqa: ANN401 - the driver's own connection
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=30000"):
+            connection.execute(f"PRAGMA {pragma}")
+        if read_only:
+            connection.execute("PRAGMA query_only=ON")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    return engine

@@ -1,0 +1,81 @@
+"""Attempts that ended: what is still to be read from their spool, and what is still to be removed."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from starforge.contract.ids import AttemptId, JobId
+from starforge.contract.states import HOLDS_A_PLACE
+from starforge_console.ledger.tables import attempts, jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedAttempt:
+    """An attempt that is over, as the finaliser and the cleanup see it."""
+
+    id: AttemptId
+    job: JobId
+    number: int
+    fleet: str
+    ended_at: float
+    finalised_at: float | None
+
+
+def list_unclean(connection: Connection) -> Sequence[EndedAttempt]:
+    """Attempts that ended and are not cleaned up; one that a job in flight still names is not among them."""
+    holding = [state.value for state in HOLDS_A_PLACE]
+    rows = connection.execute(
+        select(attempts)
+        .join(jobs, jobs.c.id == attempts.c.job_id)
+        .where(
+            attempts.c.cleaned_at.is_(None),
+            attempts.c.ended_at.is_not(None),
+            ~((jobs.c.attempt_id == attempts.c.id) & jobs.c.state.in_(holding)),
+        )
+        .order_by(attempts.c.ended_at)
+    ).all()
+    return [
+        EndedAttempt(
+            id=AttemptId(row.id),
+            job=JobId(row.job_id),
+            number=row.number,
+            fleet=row.fleet,
+            ended_at=row.ended_at,
+            finalised_at=row.finalised_at,
+        )
+        for row in rows
+    ]
+
+
+def note_finalised(
+    connection: Connection, attempt: AttemptId, now: float, outputs: dict[str, Any], produced_bytes: int | None
+) -> None:
+    """Record that everything the attempt spooled has been read."""
+    connection.execute(
+        update(attempts)
+        .where(attempts.c.id == attempt)
+        .values(finalised_at=now, outputs=json.dumps(outputs), produced_bytes=produced_bytes)
+    )
+
+
+def note_cleaned(connection: Connection, attempt: AttemptId, now: float) -> None:
+    """Record that nothing of the attempt is left at its backend, and that its token is over."""
+    connection.execute(update(attempts).where(attempts.c.id == attempt).values(cleaned_at=now, token_expires_at=now))
+
+
+def end_token(connection: Connection, attempt: AttemptId, at: float) -> None:
+    """Let the attempt's token run out at `at` (Unix seconds)."""
+    connection.execute(
+        update(attempts).where(attempts.c.id == attempt, attempts.c.token_expires_at > at).values(token_expires_at=at)
+    )
+
+
+def known_attempts(connection: Connection, among: Sequence[AttemptId]) -> set[AttemptId]:
+    """Which of `among` the ledger holds and has not cleaned up."""
+    rows = connection.execute(
+        select(attempts.c.id).where(attempts.c.id.in_(among), attempts.c.cleaned_at.is_(None))
+    ).all()
+    return {AttemptId(row.id) for row in rows}

@@ -1,0 +1,169 @@
+"""Jobs in the ledger: admitted once, wished to stop, deleted."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from starforge.contract.ids import AttemptId, Digest, JobId
+from starforge.contract.states import ENDED, HOLDS_A_PLACE, DesiredState, JobState, Reason
+from starforge.errors import Conflict, NotFound
+from starforge_console.domain.job import PoolAsk
+from starforge_console.ledger.moves import Change, Guard, JobRef, move, note_timeline
+from starforge_console.ledger.tables import attempts, events, idempotency, jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job that every gate has passed."""
+
+    id: JobId
+    user_id: int
+    name: str
+    project: str
+    spec: str
+    spec_digest: Digest
+    admission: str
+    fleet: str | None
+    priority: int
+    pools: tuple[PoolAsk, ...]
+    gpus: int
+    grace_s: float
+    max_runtime_s: float | None
+    retries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitKey:
+    """The client's key of one submission, and the digest of what was sent under it."""
+
+    user_id: int
+    key: str
+    body_digest: Digest
+
+
+def admit(connection: Connection, job: NewJob, key: SubmitKey | None, now: float) -> JobId:
+    """Keep `job` as QUEUED; under a key that was used before, give the job of that time.
+
+    Raises:
+        Conflict: the key was used for another body.
+
+    """
+    known = None if key is None else find_submission(connection, key)
+    if known is not None:
+        return known
+    values: dict[str, Any] = asdict(job) | {"pools": json.dumps([asdict(pool) for pool in job.pools])}
+    retries = values.pop("retries")
+    connection.execute(
+        insert(jobs).values(
+            **values,
+            state=JobState.QUEUED.value,
+            reason=Reason.ADMITTED.value,
+            desired=DesiredState.RUN.value,
+            version=1,
+            note="",
+            attempt_number=0,
+            retries_left=retries,
+            free_retries=0,
+            submitted_at=now,
+            state_since=now,
+        )
+    )
+    connection.execute(
+        insert(events).values(
+            job_id=job.id,
+            at=now,
+            kind="state",
+            state=JobState.QUEUED.value,
+            reason=Reason.ADMITTED.value,
+            note="",
+            count=1,
+        )
+    )
+    if key is not None:
+        connection.execute(insert(idempotency).values(**asdict(key), job_id=job.id, at=now))
+    return job.id
+
+
+def find_submission(connection: Connection, key: SubmitKey) -> JobId | None:
+    """The job that was submitted under `key`, if any.
+
+    Raises:
+        Conflict: the key was used for another body.
+
+    """
+    row = connection.execute(
+        select(idempotency.c.body_digest, idempotency.c.job_id).where(
+            idempotency.c.user_id == key.user_id, idempotency.c.key == key.key
+        )
+    ).first()
+    if row is None:
+        return None
+    if row.body_digest != key.body_digest:
+        raise Conflict(
+            f"the Idempotency-Key {key.key!r} was used for another submission",
+            why=f"it belongs to job {row.job_id}",
+            next_step="use a new key for a new submission",
+        )
+    return JobId(row.job_id)
+
+
+def wish_stop(connection: Connection, job_id: JobId, grace_s: float | None, guard: Guard, note: str = "") -> None:
+    """Record that the job is to stop; what does not run yet stops here. Fine when it has ended or is stopping.
+
+    Raises:
+        NotFound: there is no such job.
+
+    """
+    row = connection.execute(select(jobs).where(jobs.c.id == job_id)).first()
+    if row is None:
+        raise NotFound(f"there is no job {job_id}", next_step="'sf job ls' lists the jobs")
+    state = JobState(row.state)
+    ref = JobRef(id=job_id, state=state, version=row.version, attempt=row.attempt_id, number=row.attempt_number)
+    stop = DesiredState.STOP.value
+    if state in {JobState.QUEUED, JobState.PAUSED}:
+        move(connection, ref, [Reason.STOP_REQUESTED], guard, Change(note=note, job={"desired": stop}))
+    elif state in HOLDS_A_PLACE and row.desired != stop:
+        stop_by = guard.now + (row.grace_s if grace_s is None else grace_s)
+        _bump(connection, ref, {"desired": stop, "stop_by": stop_by})
+        note_timeline(connection, job_id, guard.now, note or "stop requested", row.attempt_number)
+    elif state is JobState.FAILED and row.retry_at is not None:
+        _bump(connection, ref, {"desired": stop, "retry_at": None})
+        note_timeline(connection, job_id, guard.now, note or "will not be retried: stop requested", row.attempt_number)
+
+
+def load_spec(connection: Connection, job_id: JobId) -> str:
+    """The spec of the job as JSON. Raises NotFound."""
+    spec = connection.execute(select(jobs.c.spec).where(jobs.c.id == job_id)).scalar()
+    if spec is None:
+        raise NotFound(f"there is no job {job_id}")
+    return str(spec)
+
+
+def delete_job(connection: Connection, job_id: JobId) -> list[AttemptId]:
+    """Remove an ended job's record; gives its attempts, whose files are the caller's to remove.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it has not ended, will be retried, or is not cleaned up yet.
+
+    """
+    row = connection.execute(select(jobs.c.state, jobs.c.retry_at).where(jobs.c.id == job_id)).first()
+    if row is None:
+        raise NotFound(f"there is no job {job_id}", next_step="'sf job ls' lists the jobs")
+    if JobState(row.state) not in ENDED or row.retry_at is not None:
+        raise Conflict(
+            f"job {job_id} is {row.state}", why="only a job that has ended can be deleted", next_step="stop it first"
+        )
+    found = connection.execute(select(attempts.c.id, attempts.c.cleaned_at).where(attempts.c.job_id == job_id)).all()
+    if any(attempt.cleaned_at is None for attempt in found):
+        raise Conflict(f"job {job_id} is still being cleaned up", next_step="try again in a moment")
+    for table in (events, idempotency, attempts):
+        connection.execute(delete(table).where(table.c.job_id == job_id))
+    connection.execute(delete(jobs).where(jobs.c.id == job_id))
+    return [AttemptId(attempt.id) for attempt in found]
+
+
+def _bump(connection: Connection, job: JobRef, values: dict[str, Any]) -> None:
+    connection.execute(update(jobs).where(jobs.c.id == job.id).values(version=job.version + 1, **values))

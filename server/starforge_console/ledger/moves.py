@@ -1,0 +1,172 @@
+"""How a job's state changes: `move` is the one place, guarded by id, state, version and lease."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import Connection, delete, insert, or_, select, update
+
+from starforge.contract.ids import AttemptId, JobId
+from starforge.contract.states import ENDED, JobState, Reason, advance
+from starforge.errors import IllegalTransition
+from starforge_console.ledger.tables import attempts, events, jobs
+
+_COALESCED: Final = frozenset({Reason.NO_CAPACITY, Reason.NODE_FAULT})
+HISTORY_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRef:
+    """A job as it was read: a move applies only while the ledger still says the same."""
+
+    id: JobId
+    state: JobState
+    version: int
+    attempt: AttemptId | None = None
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What goes along with a move: a note for people, and further columns of the job and of its newest attempt."""
+
+    note: str = ""
+    job: Mapping[str, Any] = field(default_factory=dict)
+    attempt: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """Who moves: `lease` is the mover's own, `monotonic` decides whether another's has run out."""
+
+    now: float
+    monotonic: float
+    lease: str | None = None
+
+
+def move(
+    connection: Connection, job: JobRef, reasons: Sequence[Reason], guard: Guard, change: Change | None = None
+) -> JobRef | None:
+    """Apply `reasons` in order, as one guarded UPDATE and one event each.
+
+    Returns:
+        The job as it is now, or None when somebody else was faster; then nothing was changed.
+
+    Raises:
+        IllegalTransition: the table has no such edge; the job's history is in the message.
+
+    """
+    change = change or Change()
+    steps = _walk(connection, job, reasons)
+    state, reason = steps[-1], reasons[-1]
+    values = {
+        "state": state.value,
+        "reason": reason.value,
+        "version": job.version + 1,
+        "state_since": guard.now,
+        "note": change.note,
+        "lease": None,
+        "lease_until": None,
+        **_times_of_job(steps, guard.now),
+        **change.job,
+    }
+    mine = or_(jobs.c.lease.is_(None), jobs.c.lease == guard.lease, jobs.c.lease_until < guard.monotonic)
+    changed = connection.execute(
+        update(jobs)
+        .where(jobs.c.id == job.id, jobs.c.state == job.state.value, jobs.c.version == job.version, mine)
+        .values(values)
+    ).rowcount
+    if changed == 0:
+        return None
+    attempt_values = {**_times_of_attempt(steps, reason, guard.now), **change.attempt}
+    if attempt_values and job.attempt is not None:
+        connection.execute(update(attempts).where(attempts.c.id == job.attempt).values(attempt_values))
+    _write_events(connection, job, list(zip(steps, reasons, strict=True)), guard.now, change.note)
+    return JobRef(id=job.id, state=state, version=job.version + 1, attempt=job.attempt, number=job.number)
+
+
+def note_timeline(connection: Connection, job: JobId, now: float, note: str, attempt: int | None = None) -> None:
+    """Add an entry to the job's timeline that changes no state."""
+    connection.execute(insert(events).values(job_id=job, at=now, kind="timeline", attempt=attempt, note=note, count=1))
+
+
+def history_of(connection: Connection, job: JobId) -> list[str]:
+    """The job's latest state changes, oldest first, as short texts."""
+    rows = connection.execute(
+        select(events.c.state, events.c.reason)
+        .where(events.c.job_id == job, events.c.kind == "state")
+        .order_by(events.c.number.desc())
+        .limit(HISTORY_SHOWN)
+    ).all()
+    return [f"{row.reason}={row.state}" for row in reversed(rows)]
+
+
+def _walk(connection: Connection, job: JobRef, reasons: Sequence[Reason]) -> list[JobState]:
+    steps: list[JobState] = []
+    state = job.state
+    for reason in reasons:
+        try:
+            state = advance(state, reason)
+        except IllegalTransition:
+            advance(state, reason, history_of(connection, job.id))
+        steps.append(state)
+    return steps
+
+
+def _times_of_job(steps: Sequence[JobState], now: float) -> dict[str, Any]:
+    times: dict[str, Any] = {}
+    if JobState.RUNNING in steps:
+        times["started_at"] = now
+    if steps[-1] in ENDED:
+        times["ended_at"] = now
+    if steps[-1] is JobState.QUEUED:
+        times |= {"started_at": None, "ended_at": None, "retry_at": None, "stop_by": None}
+    return times
+
+
+def _times_of_attempt(steps: Sequence[JobState], reason: Reason, now: float) -> dict[str, Any]:
+    times: dict[str, Any] = {}
+    if JobState.PENDING in steps:
+        times["launched_at"] = now
+    if JobState.RUNNING in steps:
+        times["started_at"] = now
+    if steps[-1] in ENDED or steps[-1] in {JobState.QUEUED, JobState.PAUSED}:
+        times |= {"ended_at": now, "reason": reason.value}
+    return times
+
+
+def _write_events(
+    connection: Connection, job: JobRef, changes: Sequence[tuple[JobState, Reason]], now: float, note: str
+) -> None:
+    count = 1
+    if changes[-1][1] in _COALESCED and changes[-1][0] is JobState.QUEUED:
+        count += _take_back_repeats(connection, job.id, changes[-1][1])
+    for index, (state, reason) in enumerate(changes):
+        last = index == len(changes) - 1
+        connection.execute(
+            insert(events).values(
+                job_id=job.id,
+                at=now,
+                kind="state",
+                state=state.value,
+                reason=reason.value,
+                attempt=job.number or None,
+                note=note if last else "",
+                count=count if last else 1,
+            )
+        )
+
+
+def _take_back_repeats(connection: Connection, job: JobId, reason: Reason) -> int:
+    """Remove a tail `reason, dequeued` so that it is told once more with a higher count; gives that tail's count."""
+    tail = connection.execute(
+        select(events.c.number, events.c.reason, events.c.count)
+        .where(events.c.job_id == job, events.c.kind == "state")
+        .order_by(events.c.number.desc())
+        .limit(2)
+    ).all()
+    if [row.reason for row in tail] != [Reason.DEQUEUED.value, reason.value]:
+        return 0
+    connection.execute(delete(events).where(events.c.number.in_([row.number for row in tail])))
+    repeats: int = tail[1]._mapping["count"]  # noqa: SLF001 - a Row's method hides the column of that name
+    return repeats

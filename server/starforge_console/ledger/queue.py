@@ -1,0 +1,114 @@
+"""The queue in the ledger: what waits, how a job leaves it with an attempt, and when a failed one comes back."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select
+
+from starforge.contract.executor import Target
+from starforge.contract.ids import AttemptId, JobId
+from starforge.contract.states import JobState, Reason
+from starforge_console.domain.job import PoolAsk, QueuedJob
+from starforge_console.domain.retry import RetryBudget
+from starforge_console.ledger.moves import Change, Guard, JobRef, move
+from starforge_console.ledger.tables import attempts, jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAttempt:
+    """The attempt that a dequeue begins."""
+
+    id: AttemptId
+    number: int
+    target: Target
+    token_hash: str
+    token_expires_at: float
+    lease: str
+    lease_until: float
+
+
+def list_queued(connection: Connection) -> list[QueuedJob]:
+    """All queued jobs, in narrow columns: never the spec."""
+    columns = (
+        jobs.c.id,
+        jobs.c.version,
+        jobs.c.fleet,
+        jobs.c.priority,
+        jobs.c.submitted_at,
+        jobs.c.attempt_number,
+        jobs.c.pools,
+    )
+    rows = connection.execute(select(*columns).where(jobs.c.state == JobState.QUEUED.value)).all()
+    return [
+        QueuedJob(
+            id=JobId(row.id),
+            version=row.version,
+            fleet=row.fleet,
+            priority=row.priority,
+            submitted_at=row.submitted_at,
+            number=row.attempt_number + 1,
+            pools=tuple(PoolAsk(**pool) for pool in json.loads(row.pools)),
+        )
+        for row in rows
+    ]
+
+
+def dequeue(connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: Guard) -> JobRef | None:
+    """QUEUED -> SUBMITTED with a new attempt and its target in the same transaction; None when somebody was faster."""
+    moved = move(
+        connection,
+        JobRef(id=job.id, state=JobState.QUEUED, version=job.version, number=attempt.number),
+        [Reason.DEQUEUED],
+        guard,
+        Change(
+            job={
+                "attempt_id": attempt.id,
+                "attempt_number": attempt.number,
+                "lease": attempt.lease,
+                "lease_until": attempt.lease_until,
+            }
+        ),
+    )
+    if moved is None:
+        return None
+    connection.execute(
+        insert(attempts).values(
+            id=attempt.id,
+            job_id=job.id,
+            number=attempt.number,
+            fleet=attempt.target.fleet,
+            node=attempt.target.node,
+            target_name=attempt.target.name,
+            token_hash=attempt.token_hash,
+            token_expires_at=attempt.token_expires_at,
+            dequeued_at=guard.now,
+            costs_retry=False,
+            gpus="[]",
+        )
+    )
+    return JobRef(id=job.id, state=moved.state, version=moved.version, attempt=attempt.id, number=attempt.number)
+
+
+def load_budget(connection: Connection, job_id: JobId) -> RetryBudget:
+    """What the job may still spend on retries."""
+    row = connection.execute(
+        select(jobs.c.retries_left, jobs.c.free_retries, jobs.c.attempt_number).where(jobs.c.id == job_id)
+    ).one()
+    return RetryBudget(retries_left=row.retries_left, free_used=row.free_retries, attempts=row.attempt_number)
+
+
+def list_due_retries(connection: Connection, now: float) -> tuple[Sequence[JobRef], float | None]:
+    """Failed jobs whose time to run again has come, and when the next one's comes."""
+    rows = connection.execute(
+        select(jobs.c.id, jobs.c.version, jobs.c.attempt_number, jobs.c.retry_at)
+        .where(jobs.c.state == JobState.FAILED.value, jobs.c.retry_at.is_not(None))
+        .order_by(jobs.c.retry_at)
+    ).all()
+    due = [
+        JobRef(id=JobId(row.id), state=JobState.FAILED, version=row.version, number=row.attempt_number)
+        for row in rows
+        if row.retry_at <= now
+    ]
+    later = [row.retry_at for row in rows if row.retry_at > now]
+    return due, later[0] if later else None

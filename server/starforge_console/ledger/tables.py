@@ -1,0 +1,214 @@
+"""The tables. `ledger` holds what must never be lost or doubled; `series` holds what jobs report in bulk."""
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+NAMES: Final = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+ledger = MetaData(naming_convention=NAMES)
+series = MetaData(naming_convention=NAMES)
+
+# SQLite numbers only INTEGER keys by itself; PostgreSQL wants eight bytes.
+Serial = BigInteger().with_variant(Integer, "sqlite")
+
+facts = Table("facts", ledger, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
+"""Single facts of this install, such as its id."""
+
+users = Table(
+    "users",
+    ledger,
+    Column("id", Serial, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("role", Text, nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    ledger,
+    Column("id", Serial, primary_key=True),
+    Column("user_id", Serial, ForeignKey("users.id"), nullable=False, index=True),
+    Column("kind", Text, nullable=False),
+    Column("hash", Text, nullable=False, unique=True),
+    Column("scopes", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+    Column("revoked_at", Float),
+)
+
+fleets = Table(
+    "fleets",
+    ledger,
+    Column("name", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("network", Text, nullable=False),
+    Column("user", Text),
+    Column("created_at", Float, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    ledger,
+    Column("id", Text, primary_key=True),
+    Column("user_id", Serial, ForeignKey("users.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("project", Text, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("spec_digest", Text, nullable=False),
+    Column("admission", Text, nullable=False),
+    Column("fleet", Text),
+    Column("priority", Integer, nullable=False),
+    Column("pools", Text, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("grace_s", Float, nullable=False),
+    Column("max_runtime_s", Float),
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("desired", Text, nullable=False),
+    Column("stop_by", Float),
+    Column("version", Integer, nullable=False),
+    Column("lease", Text),
+    Column("lease_until", Float),
+    Column("note", Text, nullable=False),
+    Column("attempt_id", Text),
+    Column("attempt_number", Integer, nullable=False),
+    Column("retries_left", Integer, nullable=False),
+    Column("free_retries", Integer, nullable=False),
+    Column("retry_at", Float),
+    Column("submitted_at", Float, nullable=False),
+    Column("state_since", Float, nullable=False),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Index("ix_jobs_state_submitted_at", "state", "submitted_at"),
+    Index("ix_jobs_submitted_at_id", "submitted_at", "id"),
+)
+
+attempts = Table(
+    "attempts",
+    ledger,
+    Column("id", Text, primary_key=True),
+    Column("job_id", Text, ForeignKey("jobs.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("fleet", Text, nullable=False),
+    Column("node", Text, nullable=False),
+    Column("target_name", Text, nullable=False),
+    Column("token_hash", Text, unique=True),
+    Column("token_expires_at", Float),
+    Column("dequeued_at", Float, nullable=False),
+    Column("launched_at", Float),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("stop_sent_at", Float),
+    Column("gone_since", Float),
+    Column("gone_engine_started_at", Float),
+    Column("reason", Text),
+    Column("exit_code", Integer),
+    Column("evidence", Text),
+    Column("costs_retry", Boolean, nullable=False),
+    Column("gpus", Text, nullable=False),
+    Column("image_id", Text),
+    Column("outputs", Text),
+    Column("produced_bytes", Integer),
+    Column("finalised_at", Float),
+    Column("cleaned_at", Float),
+    UniqueConstraint("job_id", "number"),
+    Index("ix_attempts_cleaned_at", "cleaned_at", "ended_at"),
+)
+
+events = Table(
+    "events",
+    ledger,
+    Column("number", Serial, primary_key=True),
+    Column("job_id", Text, ForeignKey("jobs.id"), nullable=False),
+    Column("at", Float, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("state", Text),
+    Column("reason", Text),
+    Column("attempt", Integer),
+    Column("note", Text, nullable=False),
+    Column("count", Integer, nullable=False),
+    Index("ix_events_job_id_number", "job_id", "number"),
+    sqlite_autoincrement=True,
+)
+
+idempotency = Table(
+    "idempotency",
+    ledger,
+    Column("user_id", Serial, ForeignKey("users.id"), primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("body_digest", Text, nullable=False),
+    Column("job_id", Text, nullable=False),
+    Column("at", Float, nullable=False),
+)
+
+streams = Table(
+    "streams",
+    series,
+    Column("attempt", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
+    Column("received_to", BigInteger, nullable=False),
+    Column("ended", Boolean, nullable=False),
+)
+"""How far each stream of an attempt is received; whatever lies before is durable."""
+
+log_segments = Table(
+    "log_segments",
+    series,
+    Column("attempt", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
+    Column("from_byte", BigInteger, primary_key=True),
+    Column("to_byte", BigInteger, nullable=False),
+    Column("file", Text, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("crc", BigInteger, nullable=False),
+)
+
+metric_keys = Table(
+    "metric_keys",
+    series,
+    Column("job_id", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("points", BigInteger, nullable=False),
+    Column("chunks", Integer, nullable=False),
+)
+
+metric_chunks = Table(
+    "metric_chunks",
+    series,
+    Column("job_id", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("attempt", Integer, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("first_step", BigInteger, nullable=False),
+    Column("last_step", BigInteger, nullable=False),
+    Column("min_step", BigInteger, nullable=False),
+    Column("min_value", Float),
+    Column("max_step", BigInteger, nullable=False),
+    Column("max_value", Float),
+    Column("steps", LargeBinary, nullable=False),
+    Column("values", LargeBinary, nullable=False),
+    Column("times", LargeBinary, nullable=False),
+)
+"""Points of one key in columns (int64 steps, float64 values and times), with the summary that long curves show."""

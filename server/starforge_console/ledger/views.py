@@ -1,0 +1,174 @@
+"""What pages and API read: jobs, their events and their attempts, as they stand in the ledger."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, func, select, tuple_
+
+from starforge.errors import NotFound
+from starforge_console.ledger.tables import attempts, events, jobs, users
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """A job in narrow columns: everything but spec and admission record."""
+
+    id: str
+    name: str
+    project: str
+    user: str
+    user_id: int
+    state: str
+    reason: str
+    desired: str
+    note: str
+    fleet: str | None
+    gpus: int
+    attempt_id: str | None
+    attempt_number: int
+    submitted_at: float
+    state_since: float
+    started_at: float | None
+    ended_at: float | None
+    retry_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDocuments:
+    """The job's long texts, as JSON."""
+
+    spec: str
+    spec_digest: str
+    admission: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRecord:
+    """One event of a job; `number` grows over the whole ledger."""
+
+    number: int
+    job_id: str
+    at: float
+    kind: str
+    state: str | None
+    reason: str | None
+    attempt: int | None
+    note: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRecord:
+    """One attempt. `outputs` is what it left (None until its spool was read to the end)."""
+
+    id: str
+    number: int
+    fleet: str
+    node: str
+    dequeued_at: float
+    started_at: float | None
+    ended_at: float | None
+    exit_code: int | None
+    reason: str | None
+    costs_retry: bool
+    evidence: dict[str, Any]
+    gpus: tuple[str, ...]
+    image_id: str | None
+    outputs: dict[str, Any] | None
+    produced_bytes: int | None
+    finalised_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs a list shows; None does not filter. `before` is the (submitted_at, id) of the page before."""
+
+    state: str | None = None
+    user: str | None = None
+    project: str | None = None
+    before: tuple[float, str] | None = None
+
+
+def list_jobs(connection: Connection, wanted: JobFilter, limit: int) -> Sequence[JobRecord]:
+    """At most `limit` jobs, newest first."""
+    query = _job_query().order_by(jobs.c.submitted_at.desc(), jobs.c.id.desc()).limit(limit)
+    if wanted.state is not None:
+        query = query.where(jobs.c.state == wanted.state)
+    if wanted.user is not None:
+        query = query.where(users.c.name == wanted.user)
+    if wanted.project is not None:
+        query = query.where(jobs.c.project == wanted.project)
+    if wanted.before is not None:
+        query = query.where(tuple_(jobs.c.submitted_at, jobs.c.id) < tuple_(*wanted.before))
+    return [_job(row) for row in connection.execute(query).all()]
+
+
+def load_job(connection: Connection, job_id: str) -> JobRecord:
+    """One job. Raises NotFound."""
+    row = connection.execute(_job_query().where(jobs.c.id == job_id)).first()
+    if row is None:
+        raise NotFound(f"there is no job {job_id!r}", next_step="'sf job ls' lists the jobs")
+    return _job(row)
+
+
+def load_documents(connection: Connection, job_id: str) -> JobDocuments:
+    """The job's spec and admission record. Raises NotFound."""
+    row = connection.execute(
+        select(jobs.c.spec, jobs.c.spec_digest, jobs.c.admission).where(jobs.c.id == job_id)
+    ).first()
+    if row is None:
+        raise NotFound(f"there is no job {job_id!r}", next_step="'sf job ls' lists the jobs")
+    return JobDocuments(spec=row.spec, spec_digest=row.spec_digest, admission=row.admission)
+
+
+def list_events(connection: Connection, job_id: str, after: int = 0, limit: int = 500) -> Sequence[EventRecord]:
+    """The job's events with a number above `after`, oldest first."""
+    rows = connection.execute(
+        select(events).where(events.c.job_id == job_id, events.c.number > after).order_by(events.c.number).limit(limit)
+    ).all()
+    return [EventRecord(**dict(row._mapping)) for row in rows]  # noqa: SLF001 - `count` is a method of rows
+
+
+def list_attempts(connection: Connection, job_id: str) -> Sequence[AttemptRecord]:
+    """The job's attempts, first to newest."""
+    rows = connection.execute(select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.number)).all()
+    return [_attempt(row) for row in rows]
+
+
+def count_by_state(connection: Connection) -> dict[str, int]:
+    """How many jobs are in each state that any job is in."""
+    rows = connection.execute(select(jobs.c.state, func.count().label("jobs")).group_by(jobs.c.state)).all()
+    return {row.state: row.jobs for row in rows}
+
+
+def _job_query() -> Select[Any]:
+    columns = [jobs.c[name] for name in JobRecord.__dataclass_fields__ if name != "user"]
+    owner = users.c.name.label("user")
+    return select(*columns, owner).join(users, users.c.id == jobs.c.user_id)
+
+
+def _job(row: Row[Any]) -> JobRecord:
+    return JobRecord(**dict(row._mapping))  # noqa: SLF001 - the documented way to a row's names
+
+
+def _attempt(row: Row[Any]) -> AttemptRecord:
+    return AttemptRecord(
+        id=row.id,
+        number=row.number,
+        fleet=row.fleet,
+        node=row.node,
+        dequeued_at=row.dequeued_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        exit_code=row.exit_code,
+        reason=row.reason,
+        costs_retry=row.costs_retry,
+        evidence=json.loads(row.evidence) if row.evidence else {},
+        gpus=tuple(json.loads(row.gpus)),
+        image_id=row.image_id,
+        outputs=json.loads(row.outputs) if row.outputs else None,
+        produced_bytes=row.produced_bytes,
+        finalised_at=row.finalised_at,
+    )

@@ -1,0 +1,184 @@
+"""The console's settings: read from the environment once, checked, and passed in."""
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from starforge_console.errors import SettingsError
+
+
+class FleetKind(StrEnum):
+    """Kinds of fleets this release can serve."""
+
+    LOCAL = "local"
+
+
+class GpuRuntime(StrEnum):
+    """How GPUs are attached to containers."""
+
+    NVIDIA = "nvidia"
+    CDI = "cdi"
+    NONE = "none"
+
+
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        message = "must be an absolute path"
+        raise ValueError(message)
+    return path
+
+
+AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
+
+
+def _default_state_dir() -> Path:
+    return Path("/var/lib/starforge") if os.geteuid() == 0 else Path.home() / ".starforge-console"
+
+
+def _default_storage_root() -> Path | None:
+    return None if os.geteuid() == 0 else Path.home() / ".starforge-storage"
+
+
+def _default_secrets_dir() -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return Path("/run/starforge") if os.geteuid() == 0 or runtime is None else Path(runtime) / "starforge"
+
+
+class _Group(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="FORGE_", frozen=True, extra="ignore", validate_default=True)
+
+
+class PathSettings(_Group):
+    """Where the console keeps what it must not lose, and where jobs keep theirs."""
+
+    console_state_dir: AbsolutePath = Field(
+        default_factory=_default_state_dir,
+        description="The ledger, the series and the keys; 0700, on a local disk, not under the storage root.",
+    )
+    storage_root: AbsolutePath | None = Field(
+        default_factory=_default_storage_root,
+        description="Runs, blobs and caches; on every machine at the same path. Root must set it.",
+    )
+    secrets_dir: AbsolutePath = Field(
+        default_factory=_default_secrets_dir, description="Secrets of running jobs; must be a tmpfs."
+    )
+    data_roots: str = Field(default="", description="Further folders that jobs may read data from, separated by ':'.")
+
+
+class HttpSettings(_Group):
+    """Where the console listens, and under which addresses others reach it."""
+
+    listen: str = Field(default="127.0.0.1:7080", description="Pages and API: HOST:PORT.", pattern=r"^\S+:\d{1,5}$")
+    ingest_listen: str = Field(
+        default="0.0.0.0:7081",
+        description="Ingest, alone: HOST:PORT.",
+        pattern=r"^\S+:\d{1,5}$",
+    )
+    public_url: str = Field(
+        default="http://127.0.0.1:7080",
+        description="The one address that pages and install lines name.",
+        pattern=r"^https?://\S+$",
+    )
+    ingest_url: str = Field(
+        default="http://host.docker.internal:7081",
+        description="Ingest as containers reach it.",
+        pattern=r"^https?://\S+$",
+    )
+
+
+class LocalSettings(_Group):
+    """The `local` fleet: the containers of this host."""
+
+    docker_socket: AbsolutePath = Field(
+        default=Path("/var/run/docker.sock"), description="The socket of this host's Docker engine."
+    )
+    gpu_runtime: GpuRuntime = Field(default=GpuRuntime.NVIDIA, description="How GPUs are attached; never guessed.")
+    local_gpu_count: int = Field(default=0, ge=0, le=64, description="Offer at most so many GPUs; 0 offers all.")
+    local_gpu_name: str = Field(default="", description="Name of the made-up GPUs of FORGE_GPU_RUNTIME=none.")
+    default_fleet_kind: FleetKind | None = Field(
+        default=FleetKind.LOCAL, description="Kind of the fleet that the first start creates."
+    )
+    job_uid: int | None = Field(default=None, ge=0, description="User of jobs; default: the storage root's owner.")
+    job_gid: int | None = Field(default=None, ge=0, description="Group of jobs; default: the storage root's.")
+
+
+class PolicySettings(_Group):
+    """What is admitted, and how long things are kept."""
+
+    image_allow: str = Field(
+        default="*",
+        description="Images that jobs may use: patterns such as 'registry.corp/train/*:v*', separated by spaces.",
+    )
+    container_retention_s: float = Field(
+        default=3600.0, ge=0, description="How long an ended container is kept once its spool was read to the end."
+    )
+    default_grace_s: float = Field(default=30.0, ge=0, le=3600, description="Time to end after a stop.")
+    reconcile_s: float = Field(default=15.0, gt=0, le=600, description="Longest time between two looks at a backend.")
+
+
+class ConsoleSettings:
+    """All settings, one frozen group per concern."""
+
+    def __init__(
+        self, *, paths: PathSettings, http: HttpSettings, local: LocalSettings, policy: PolicySettings
+    ) -> None:
+        self.paths = paths
+        self.http = http
+        self.local = local
+        self.policy = policy
+
+    @property
+    def storage_root(self) -> Path:
+        """The storage root; settings without one cannot be loaded."""
+        if self.paths.storage_root is None:
+            raise _no_storage_root()
+        return self.paths.storage_root
+
+
+GROUPS = (PathSettings, HttpSettings, LocalSettings, PolicySettings)
+
+
+def load_settings() -> ConsoleSettings:
+    """The settings of this process's environment.
+
+    Raises:
+        SettingsError: with every fault at once, each with the name of its variable.
+
+    """
+    try:
+        settings = ConsoleSettings(
+            paths=PathSettings(), http=HttpSettings(), local=LocalSettings(), policy=PolicySettings()
+        )
+    except ValidationError as error:
+        faults = [f"FORGE_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors()]
+        raise SettingsError(
+            f"{len(faults)} settings cannot be used", why="; ".join(faults), next_step="correct them and start again"
+        ) from None
+    if settings.paths.storage_root is None:
+        raise _no_storage_root()
+    state, storage = settings.paths.console_state_dir, settings.paths.storage_root
+    if state == storage or storage in state.parents:
+        raise SettingsError(
+            f"FORGE_CONSOLE_STATE_DIR {state} lies under FORGE_STORAGE_ROOT {storage}",
+            why="every machine could read the ledger and the keys there",
+            next_step="put the state directory on a local disk outside of the storage root",
+        )
+    return settings
+
+
+def unknown_names(environment: dict[str, str]) -> list[str]:
+    """FORGE_ variables that no setting reads: most often a typing error."""
+    known = {f"FORGE_{name}".upper() for group in GROUPS for name in group.model_fields}
+    return sorted(name for name in environment if name.startswith("FORGE_") and name not in known)
+
+
+def _no_storage_root() -> SettingsError:
+    return SettingsError(
+        "FORGE_STORAGE_ROOT is not set",
+        why="it is the folder that holds runs and blobs, and root has no default for it",
+        next_step="set it to a folder that console and machines see at the same path",
+    )

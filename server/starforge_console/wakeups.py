@@ -1,0 +1,94 @@
+"""Wake-ups: whoever waits for a job, a log or the queue is told when it has changed.
+
+They carry no content: who is woken reads the ledger. A wake-up that nobody waits for is lost, and a waiter that looks
+again after its own time-out misses nothing.
+"""
+
+import asyncio
+from typing import Final
+
+QUEUE: Final = "queue"
+"""Something may be placed: a job was queued, or room became free."""
+
+BACKEND: Final = "backend"
+"""Something happened at a backend, or a stop was asked for: reconcile."""
+
+ENDINGS: Final = "endings"
+"""An attempt ended: its spool is to be read, its rest to be removed."""
+
+
+def job_topic(job_id: str) -> str:
+    """The topic of one job's events."""
+    return f"job:{job_id}"
+
+
+def stream_topic(attempt: str, stream: str) -> str:
+    """The topic of one stream of an attempt."""
+    return f"stream:{attempt}:{stream}"
+
+
+class Wakeups:
+    """Topics of one event loop. `notify` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._waiters: dict[str, set[asyncio.Future[None]]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def bind(self) -> None:
+        """Belong to the running loop; until then nobody can wait."""
+        self._loop = asyncio.get_running_loop()
+
+    def notify(self, *topics: str) -> None:
+        """Wake whoever waits for one of `topics`."""
+        if self._loop is None or self._loop.is_closed():
+            return
+        try:
+            inside = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            inside = False
+        if inside:
+            self._wake(topics)
+        else:
+            self._loop.call_soon_threadsafe(self._wake, topics)
+
+    def subscribe(self, *topics: str) -> "Waiter":
+        """Begin to listen before looking, so that nothing between the look and the wait is missed."""
+        waiter = Waiter(self, topics)
+        for topic in topics:
+            self._waiters.setdefault(topic, set()).add(waiter.woken)
+        return waiter
+
+    def forget(self, waiter: "Waiter") -> None:
+        """Stop listening."""
+        for topic in waiter.topics:
+            waiting = self._waiters.get(topic)
+            if waiting is not None:
+                waiting.discard(waiter.woken)
+                if not waiting:
+                    del self._waiters[topic]
+
+    def _wake(self, topics: tuple[str, ...]) -> None:
+        for topic in topics:
+            for woken in self._waiters.pop(topic, ()):
+                if not woken.done():
+                    woken.set_result(None)
+
+
+class Waiter:
+    """One wait: created before the look, awaited after it, and over once it was woken."""
+
+    def __init__(self, wakeups: Wakeups, topics: tuple[str, ...]) -> None:
+        self._wakeups = wakeups
+        self.topics = topics
+        self.woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Whether something happened within `timeout_s`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.shield(self.woken)
+        except TimeoutError:
+            return False
+        finally:
+            self._wakeups.forget(self)
+        return True

@@ -16,13 +16,13 @@ Promises, each a test that every executor passes:
 12. Restarting console, daemon or engine changes none of this.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from starforge.contract.ids import AttemptId
-from starforge.contract.launch import LaunchRequest
+from starforge.contract.launch import LaunchRequest, PoolRequest
 from starforge.contract.observation import NoSignal, Observation
 
 
@@ -108,6 +108,18 @@ class LogChunk:
     cursor: str
 
 
+class PlacementAsk(Protocol):
+    """What placement reads of a request. A LaunchRequest is one; a queued job is placed without its spec."""
+
+    @property
+    def attempt(self) -> AttemptId:
+        """Names the attempt; the name at the backend derives from it."""
+
+    @property
+    def pools(self) -> tuple[PoolRequest, ...]:
+        """What it needs."""
+
+
 class Executor(Protocol):
     """Starts attempts, says what became of them, ends them. Module docstring: the promises."""
 
@@ -122,8 +134,8 @@ class Executor(Protocol):
     async def capacity(self) -> FleetView | NoSignal:
         """What the fleet's machines offer now."""
 
-    def place(self, request: LaunchRequest, view: FleetView) -> Target | NoRoom:
-        """Pure: where `request` goes, given `view`."""
+    def place(self, ask: PlacementAsk, view: FleetView) -> Target | NoRoom:
+        """Pure: where `ask` goes, given `view`."""
 
     async def launch(self, request: LaunchRequest, target: Target) -> None:
         """Start the attempt at `target`, or begin to (a pull goes on by itself).
@@ -153,6 +165,9 @@ class Executor(Protocol):
 
     async def inventory(self) -> Mapping[AttemptId, Observation] | NoSignal:
         """Everything of this install that the backend holds."""
+
+    async def sweep(self, known: Collection[AttemptId]) -> Sequence[str]:
+        """Remove what ended, or was made and never started, and is not `known`; never a running one. Gives what went."""
 
     def logs(self, attempt: AttemptId, cursor: str | None = None) -> AsyncIterator[LogChunk]:
         """The engine's own output of the attempt from `cursor` on: what happened before the runner wrote."""

@@ -70,6 +70,7 @@ PLACE_WORK = "@FORGE_WORK_DIR@"
 PLACE_CKPT = "@FORGE_CKPT_DIR@"
 PLACE_OUT = "@FORGE_OUT_DIR@"
 PLACE_RESUME = "@FORGE_RESUME_FROM@"
+PLACE_PYTHON = "@FORGE_PYTHON@"  # the image's own Python, the one that runs the runner
 
 Desired = Literal["run", "stop", "pause"]
 ExitCause = Literal[
@@ -127,7 +128,8 @@ class CheckpointRule(Record):
 
     `manifest`: the job commits with `report.commit_checkpoint`. `folders`: the runner commits folders that match
     `pattern` (relative to the checkpoint directory, `checkpoint-*`; the last number of the name is the step) once
-    every file of `complete` is there and nothing changes any more. `none`: the job keeps none.
+    every file of `complete` is there and nothing changes any more. A name of `complete` may be a glob; with a leading
+    `!` it names a file that must not be there. `none`: the job keeps none.
     """
 
     kind: Literal["manifest", "folders", "none"] = "manifest"
@@ -153,6 +155,7 @@ class Plan(Record):
 
     `files` are written into the work directory (relative path to text). `resume` is appended to `argv` when there is
     a committed checkpoint. The PLACE_ words are replaced in `argv`, `resume`, the values of `env` and in `files`.
+    `cwd` is where the training process starts, relative to the work directory.
     """
 
     argv: Tuple[str, ...]
@@ -162,6 +165,7 @@ class Plan(Record):
     checkpoint: CheckpointRule = CheckpointRule()
     complete: CompleteRule = CompleteRule()
     resume: Tuple[str, ...] = ()
+    cwd: str = "."
 
 
 @dataclasses.dataclass(frozen=True)

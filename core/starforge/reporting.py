@@ -1,0 +1,263 @@
+"""`starforge.report`: metrics, samples and checkpoints from inside a training process.
+
+    from starforge import report
+
+    report.init(hparams={"lr": 3e-4})
+    report.log({"loss": 0.31}, step=1)
+    report.finish()
+
+Without the platform every call does nothing and gives False. No call raises into the training, waits for a network, or
+costs more than a few microseconds (`commit_checkpoint`, which reads files, excepted). Ranks other than 0 are dropped
+unless `init(all_ranks=True)` asked for them. Standard library alone, Python 3.8 and newer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping, Optional, Union
+
+if TYPE_CHECKING:
+    from starforge.runner.trainer_callback import StarForgeCallback
+
+__all__ = [
+    "StarForgeCallback",
+    "add_to_trainer",
+    "checkpoint_directory",
+    "commit_checkpoint",
+    "finish",
+    "init",
+    "log",
+    "note",
+    "resume_from",
+    "samples",
+    "total_steps",
+]
+
+Number = Union[int, float]
+
+_RANK_NAMES = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "FORGE_NODE_RANK")
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
+_PLAIN = (float, int)
+_now = time.time
+
+
+class _Line:
+    """The file that the runner reads, opened at the first use; closed for good in ranks that are dropped."""
+
+    def __init__(self) -> None:
+        self.fd = -1
+        self.step = 0
+        self.all_ranks = False
+        self._is_decided = False
+        self._has_warned = False
+
+    def is_open(self) -> bool:
+        """Open the file if this process is to report; a process forked later shares it."""
+        if not self._is_decided:
+            self._is_decided = True
+            path = os.environ.get("FORGE_REPORT_FILE")
+            if path and (self.all_ranks or _is_first_rank()):
+                try:
+                    self.fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+                except OSError as error:
+                    self.warn(f"{path} cannot be opened: {error}")
+        return self.fd >= 0
+
+    def ask_all_ranks(self) -> None:
+        """Let this process report whatever its rank."""
+        if not self.all_ranks:
+            self.all_ranks = True
+            self._is_decided = self.fd >= 0
+
+    def write(self, text: str) -> bool:
+        """Append one line with one write: lines of several processes never mix."""
+        content = text.encode("ascii")
+        return os.write(self.fd, content) == len(content)
+
+    def warn(self, why: str) -> bool:
+        """Say once, on stderr, that something is not reported. Always False."""
+        if not self._has_warned:
+            self._has_warned = True
+            sys.stderr.write(f"starforge.report: {why}; the training goes on\n")
+        return False
+
+
+_line = _Line()
+
+
+def log(values: Mapping[str, Any], step: Optional[int] = None) -> bool:
+    """Report numbers at a step; without one, the step after the last. NaN and infinities survive.
+
+    A value may also be a tensor or an array of one number. What is no number is left out, with one warning.
+    """
+    try:
+        if _line.fd < 0 and not _line.is_open():
+            return False
+        step = _line.step = _line.step + 1 if step is None else step
+        for value in values.values():
+            if type(value) not in _PLAIN:
+                values = _build_numbers(values)
+                break
+        try:
+            text = _encode(values)
+        except ValueError:
+            text = _encode(_build_numbers(values))
+        return _line.write('{"time":%r,"step":%d,"values":%s}\n' % (_now(), step, text))
+    except Exception as error:  # noqa: BLE001 - reporting never raises into a training
+        return _line.warn(f"a report was dropped: {type(error).__name__}: {error}")
+
+
+def init(hparams: Optional[Mapping[str, Any]] = None, *, all_ranks: bool = False) -> bool:
+    """Report the hyperparameters as the training sees them. `all_ranks`: this process reports whatever its rank."""
+    if all_ranks:
+        _line.ask_all_ranks()
+    return _event("hparams", values=dict(hparams or {}))
+
+
+def samples(rows: Iterable[Mapping[str, Any]], step: Optional[int] = None, name: str = "samples") -> bool:
+    """Report examples of what the model gives, such as [{"prompt": …, "completion": …}]."""
+    return _event("samples", name=name, step=_line.step if step is None else step, rows=rows)
+
+
+def total_steps(count: int) -> bool:
+    """Tell how many steps the training will have; reaching it is what makes a run complete."""
+    return _event("total_steps", total_steps=int(count))
+
+
+def note(message: str, code: str = "job") -> bool:
+    """Put a sentence into the run's timeline."""
+    return _event("note", code=code, message=message)
+
+
+def finish() -> bool:
+    """Tell that the training is complete. An exit with code 0 alone does not say so."""
+    return _event("finish")
+
+
+def resume_from() -> Optional[str]:
+    """Give the directory of the newest committed checkpoint to go on from; None to start afresh."""
+    return os.environ.get("FORGE_RESUME_FROM") or None
+
+
+def checkpoint_directory(step: int) -> Optional[str]:
+    """Give the directory to write the checkpoint of a step into, made if need be; None without the platform."""
+    root = os.environ.get("FORGE_CKPT_DIR")
+    if not root:
+        return None
+    path = os.path.join(root, f"step-{step}")
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        _line.warn(f"{path} cannot be made: {error}")
+        return None
+    return path
+
+
+def commit_checkpoint(step: int, directory: Optional[str] = None) -> bool:
+    """Declare that the checkpoint of a step is whole; from then on a later attempt resumes from it.
+
+    `directory` is below FORGE_CKPT_DIR; without it, that of `checkpoint_directory(step)`. Nobody may write to it any
+    more. False, with a warning, when it lies elsewhere or cannot be read.
+    """
+    root = os.environ.get("FORGE_CKPT_DIR")
+    if not root or not _line.is_open():
+        return False
+    path = os.path.realpath(directory if directory is not None else os.path.join(root, f"step-{step}"))
+    top = os.path.realpath(root)
+    if not path.startswith(top + os.sep):
+        return _line.warn(f"checkpoint {path} is not committed: it lies outside of {root}")
+    try:
+        from starforge.runner.checkpoints import commit  # noqa: PLC0415 - only who commits pays for it
+
+        commit(path, int(step))
+    except Exception as error:  # noqa: BLE001 - reporting never raises into a training
+        return _line.warn(f"checkpoint {path} is not committed: {error}")
+    return _event("checkpoint", step=int(step), path=os.path.relpath(path, top), committed=True)
+
+
+def add_to_trainer(trainer_class: Any) -> None:  # noqa: ANN401 - transformers' Trainer, which is not imported here
+    """Make every trainer of the class report by itself. Where that fails a note says so and the training goes on."""
+    try:
+        from starforge.runner.trainer_callback import patch_trainer  # noqa: PLC0415 - imports transformers
+
+        patch_trainer(trainer_class)
+    except Exception as error:  # noqa: BLE001 - reporting never raises into a training
+        note(f"the trainer does not report: {type(error).__name__}: {error}", code="trainer_hook")
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - module attributes have any type
+    """Import the Trainer's callback when it is asked for: transformers takes seconds to import."""
+    if name != "StarForgeCallback":
+        raise AttributeError(f"module 'starforge.report' has no attribute {name!r}")
+    from starforge.runner.trainer_callback import StarForgeCallback  # noqa: PLC0415 - see above
+
+    return StarForgeCallback
+
+
+def _event(kind: str, **members: Any) -> bool:  # noqa: ANN401 - JSON values
+    try:
+        if not _line.is_open():
+            return False
+        document: Dict[str, Any] = {"time": _now(), "kind": kind}
+        document.update(_build_plain(members))
+        return _line.write(_encode(document) + "\n")
+    except Exception as error:  # noqa: BLE001 - reporting never raises into a training
+        return _line.warn(f"{kind} was dropped: {type(error).__name__}: {error}")
+
+
+def _is_first_rank() -> bool:
+    for name in _RANK_NAMES:
+        rank = os.environ.get(name)
+        if rank is not None:
+            return rank == "0"
+    return True
+
+
+def _build_numbers(values: Mapping[str, Any]) -> Dict[str, Union[Number, str]]:
+    numbers = {}
+    for key, value in values.items():
+        number = _find_number(value)
+        if number is None:
+            _line.warn(f"{key} is left out: {type(value).__name__} is no number")
+        else:
+            numbers[str(key)] = number
+    return numbers
+
+
+def _find_number(value: Any) -> Union[Number, str, None]:  # noqa: ANN401 - whatever a training passes
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int):
+        return int(value)
+    if not isinstance(value, float):
+        item = getattr(value, "item", None)
+        if item is None or getattr(value, "size", 1) == 0:
+            return None
+        return _find_number(item())
+    return _name_infinite(value) or float(value)
+
+
+def _name_infinite(value: float) -> Optional[str]:
+    if value != value:  # noqa: PLR0124 - what only NaN does
+        return "nan"
+    if value in (float("inf"), float("-inf")):
+        return "inf" if value > 0 else "-inf"
+    return None
+
+
+def _build_plain(value: Any) -> Any:  # noqa: ANN401 - any value of a training
+    """Make what JSON can hold: numbers stay numbers, unknown things become their text."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _build_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)) or hasattr(value, "__next__"):
+        return [_build_plain(item) for item in value]
+    try:
+        number = _find_number(value)
+    except (TypeError, ValueError, RuntimeError):
+        number = None  # an array of more than one number, for one
+    return str(value) if number is None else number

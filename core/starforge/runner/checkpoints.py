@@ -1,0 +1,178 @@
+"""Committed checkpoints: a directory counts once its manifest was written, last and by rename."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import hashlib
+import json
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+
+from starforge.contract.capsule import CHECKPOINT_MANIFEST, CheckpointRule
+
+MANIFEST_VERSION = "1.0"
+WHOLE_DIGEST_BYTES = 16 << 20  # files up to this size are digested whole, larger ones by samples
+_SAMPLES = 16
+_SAMPLE_BYTES = 64 << 10
+_CHUNK_BYTES = 1 << 20
+_MANIFEST_DEPTH = 3
+
+Look = Tuple[Tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A checkpoint with its manifest."""
+
+    step: int
+    path: str
+    committed_at: float
+
+
+def commit(directory: str, step: int) -> Committed:
+    """Write the manifest of a directory that nobody writes to any more, by rename. Raises OSError."""
+    files = {name: _describe(os.path.join(directory, name)) for name in _list_files(directory)}
+    mark = Committed(step, directory, time.time())
+    document = {"version": MANIFEST_VERSION, "step": step, "committed_at": mark.committed_at, "files": files}
+    target = os.path.join(directory, CHECKPOINT_MANIFEST)
+    partial = f"{target}.{os.getpid()}.tmp"
+    with open(partial, "w", encoding="utf-8") as file:
+        json.dump(document, file, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, target)
+    return mark
+
+
+def find_committed(root: str) -> List[Committed]:
+    """List the committed checkpoints at or below `root`, newest step first; content is not verified."""
+    found = []
+    for depth in range(_MANIFEST_DEPTH):
+        for path in glob.glob(os.path.join(glob.escape(root), *["*"] * depth, CHECKPOINT_MANIFEST)):
+            manifest = _find_manifest(path)
+            if manifest is not None:
+                found.append(Committed(manifest["step"], os.path.dirname(path), manifest["committed_at"]))
+    return sorted(found, key=lambda mark: (mark.step, mark.committed_at), reverse=True)
+
+
+def find_newest(roots: Iterable[str]) -> "tuple[Optional[Committed], list[str]]":
+    """Find the newest sound checkpoint: the highest step of the first root (newest attempt first) that has any.
+
+    The second part says of each committed checkpoint that had to be passed over why it is not sound.
+    """
+    problems: List[str] = []
+    for root in roots:
+        for mark in find_committed(root):
+            problem = _find_damage(mark.path)
+            if problem is None:
+                return mark, problems
+            problems.append(f"checkpoint {mark.path} is passed over: {problem}")
+    return None, problems
+
+
+class FolderWatch:
+    """Commits the folders that a framework writes by itself, once they are complete by the rule."""
+
+    def __init__(self, rule: CheckpointRule, root: str) -> None:
+        self._rule = rule
+        self._root = root
+        self._looks: Dict[str, Look] = {}
+        self._done: Set[str] = set()
+
+    def commit_complete(self, is_final: bool) -> List[Committed]:  # noqa: FBT001 - one fact
+        """Commit what is complete and unchanged since the last call; at the end (`is_final`) what is complete."""
+        if self._rule.kind != "folders":
+            return []
+        committed = []
+        for path in sorted(glob.glob(os.path.join(glob.escape(self._root), self._rule.pattern))):
+            mark = self._find_commit(path, is_final)
+            if mark is not None:
+                committed.append(mark)
+        return committed
+
+    def _find_commit(self, path: str, is_final: bool) -> Optional[Committed]:  # noqa: FBT001 - one fact
+        step = _find_step(path)
+        if path in self._done or step is None or not os.path.isdir(path):
+            return None
+        try:
+            look = _look(path)
+            before, self._looks[path] = self._looks.get(path), look
+            if not _is_complete(look, self._rule.complete) or not (is_final or look == before):
+                return None
+            mark = commit(path, step)
+        except OSError:
+            return None  # the framework removed or replaced it meanwhile; the next look sees what is there then
+        self._done.add(path)
+        return mark
+
+
+def _find_step(path: str) -> Optional[int]:
+    numbers = re.findall(r"\d+", os.path.basename(path))
+    return int(numbers[-1]) if numbers else None
+
+
+def _is_complete(look: Look, rules: Tuple[str, ...]) -> bool:
+    names = [name for name, _, _ in look]
+    for rule in rules:
+        pattern, wanted = (rule[1:], False) if rule.startswith("!") else (rule, True)
+        if any(fnmatch.fnmatchcase(name, pattern) for name in names) != wanted:
+            return False
+    return bool(names)
+
+
+def _look(directory: str) -> Look:
+    rows = []
+    for name in _list_files(directory):
+        found = os.stat(os.path.join(directory, name))
+        rows.append((name, found.st_size, found.st_mtime_ns))
+    return tuple(rows)
+
+
+def _list_files(directory: str) -> List[str]:
+    names = []
+    for folder, _, files in os.walk(directory):
+        names += [os.path.relpath(os.path.join(folder, name), directory) for name in files]
+    return sorted(name for name in names if not name.startswith(CHECKPOINT_MANIFEST))
+
+
+def _find_manifest(path: str) -> Optional[Dict[str, Any]]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+        whole = isinstance(document["step"], int) and isinstance(document["files"], dict)
+        return document if whole and isinstance(document["committed_at"], (int, float)) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _find_damage(directory: str) -> Optional[str]:
+    """Say what differs from the manifest, if anything."""
+    manifest = _find_manifest(os.path.join(directory, CHECKPOINT_MANIFEST))
+    if manifest is None:
+        return "its manifest cannot be read"
+    for name, row in manifest["files"].items():
+        try:
+            if _describe(os.path.join(directory, name)) != row:
+                return f"{name} is not what was committed"
+        except OSError as error:
+            return f"{name} cannot be read ({error.strerror})"
+    return None
+
+
+def _describe(path: str) -> Dict[str, Any]:
+    size = os.stat(path).st_size
+    kind = "sha256" if size <= WHOLE_DIGEST_BYTES else "sampled_sha256"
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        if kind == "sha256":
+            for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""):
+                digest.update(chunk)
+        else:
+            for index in range(_SAMPLES):
+                file.seek((size - _SAMPLE_BYTES) * index // (_SAMPLES - 1))
+                digest.update(file.read(_SAMPLE_BYTES))
+    return {"bytes": size, kind: digest.hexdigest()}

@@ -1,0 +1,71 @@
+"""What is looked at beside the training process, in a thread of its own: checkpoints, metric files, memory and GPUs."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import List, Optional
+
+from starforge.contract import capsule as contract
+from starforge.runner.checkpoints import Committed, FolderWatch, find_committed
+from starforge.runner.gpus import Nvml
+from starforge.runner.memory import find_memory_counters
+from starforge.runner.progress import Progress
+from starforge.runner.sources import Source, build_sources
+from starforge.runner.spool import Spool
+
+SOURCE_PERIOD_S = 1.0
+CHECKPOINT_PERIOD_S = 2.0
+USAGE_PERIOD_S = 15.0
+_END_S = 60.0
+
+
+class Chores:
+    """Runs until `end`. A leader watches checkpoints; every node samples its own memory and GPUs."""
+
+    def __init__(self, plan: contract.Plan, work: str, ckpt: Optional[str], spool: Spool, progress: Progress) -> None:
+        self._spool = spool
+        self._ckpt = ckpt
+        self._sources: List[Source] = build_sources(plan.metric_sources, work, spool, progress)
+        self._folders = FolderWatch(plan.checkpoint, ckpt) if ckpt is not None else None
+        self._is_ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="chores", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop the thread and look a last time, now that nobody writes any more."""
+        self._is_ending.set()
+        self._thread.join(_END_S)
+        if self._thread.is_alive():
+            self._spool.event(
+                "note", code="storage_slow", message="the last look at checkpoints was cut off by storage"
+            )
+            return
+        for source in self._sources:
+            source.poll()
+        self._commit(is_final=True)
+
+    def _run(self) -> None:
+        nvml = Nvml()
+        next_commit = next_usage = 0.0
+        while not self._is_ending.wait(SOURCE_PERIOD_S):
+            now = time.monotonic()
+            for source in self._sources:
+                source.poll()
+            if now >= next_commit:
+                next_commit = now + CHECKPOINT_PERIOD_S
+                self._commit(is_final=False)
+            if now >= next_usage:
+                next_usage = now + USAGE_PERIOD_S
+                self._spool.event("usage", memory=find_memory_counters(), gpus=nvml.sample())
+
+    def _commit(self, *, is_final: bool) -> None:
+        for mark in self._folders.commit_complete(is_final) if self._folders is not None else []:
+            self._spool.event("checkpoint", step=mark.step, path=os.path.relpath(mark.path, self._ckpt), committed=True)
+
+
+def find_own_newest(ckpt: str, attempt: str) -> Optional[contract.CheckpointMark]:
+    """Name this attempt's newest committed checkpoint by its path below the attempt's directory."""
+    marks: List[Committed] = find_committed(ckpt)
+    return contract.CheckpointMark(marks[0].step, os.path.relpath(marks[0].path, attempt)) if marks else None

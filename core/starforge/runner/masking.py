@@ -1,0 +1,82 @@
+"""Hides the run's secrets in a stream of bytes before the first of them touches a disk.
+
+A secret is replaced by as many `*`, so that offsets stay true. Secrets shorter than MIN_SECRET_BYTES are not masked:
+they would hide ordinary words.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Iterable, List, Set
+
+MIN_SECRET_BYTES = 8
+
+
+def build_patterns(values: Iterable[bytes]) -> List[bytes]:
+    """List what must not be seen: each value, its stripped form, its longer lines, and how JSON writes it."""
+    patterns: Set[bytes] = set()
+    for value in values:
+        shapes = [value, value.strip(), *(line.strip() for line in value.splitlines())]
+        text = value.strip().decode("utf-8", "surrogateescape")
+        shapes += [
+            json.dumps(text, ensure_ascii=plain)[1:-1].encode("utf-8", "surrogateescape") for plain in (True, False)
+        ]
+        patterns.update(shape for shape in shapes if len(shape) >= MIN_SECRET_BYTES)
+    return sorted(patterns)
+
+
+class Masker:
+    """Masks one stream, chunk by chunk, also where a secret lies across chunks.
+
+    `feed` and `flush` together give as many bytes as were fed. A suffix that may begin a secret is held back until the
+    next chunk decides or `flush` is called; a secret whose beginning was flushed is masked from there on.
+    """
+
+    def __init__(self, patterns: Iterable[bytes]) -> None:
+        self._patterns = [pattern for pattern in patterns if pattern]
+        self._longest = max((len(pattern) for pattern in self._patterns), default=0)
+        self._raw = b""  # the stream's last bytes as they came: what a secret may still begin in
+        self._shown = bytearray()  # the same bytes, masked
+        self._emitted = 0  # how many of them were given out
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes wait for the next chunk."""
+        return len(self._raw) - self._emitted
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Take the next bytes of the stream; give those that are decided."""
+        if not self._patterns:
+            return chunk
+        raw = self._raw + chunk
+        shown = self._shown + chunk
+        for pattern in self._patterns:
+            _cover(raw, pattern, shown)
+        ready = max(len(raw) - self._undecided_bytes(raw), self._emitted)
+        given = bytes(shown[self._emitted : ready])
+        forget = max(0, min(len(raw) - self._longest + 1, ready))
+        self._raw, self._shown, self._emitted = raw[forget:], shown[forget:], ready - forget
+        return given
+
+    def flush(self) -> bytes:
+        """Give what is held: nothing more came in time."""
+        given = bytes(self._shown[self._emitted :])
+        self._emitted = len(self._raw)
+        return given
+
+    def _undecided_bytes(self, raw: bytes) -> int:
+        tail = raw[-self._longest :]
+        longest = 0
+        for pattern in self._patterns:
+            for size in range(min(len(pattern) - 1, len(tail)), longest, -1):
+                if tail.endswith(pattern[:size]):
+                    longest = size
+                    break
+        return longest
+
+
+def _cover(raw: bytes, pattern: bytes, shown: bytearray) -> None:
+    at = raw.find(pattern)
+    while at >= 0:
+        shown[at : at + len(pattern)] = b"*" * len(pattern)
+        at = raw.find(pattern, at + 1)

@@ -1,0 +1,167 @@
+"""Lays out what the training process finds: its files, links, environment, secrets and the checkpoint to go on from."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import Dict, List, Mapping, Optional, Tuple
+
+from starforge.contract import capsule as contract
+from starforge.runner.checkpoints import Committed
+from starforge.runner.places import Places
+from starforge.runner.refusal import Refusal
+
+HOOK_DIRECTORY = "hook"  # inside the runner's archive: a sitecustomize of its own
+_START_FAILED = 78
+_NOT_FOR_THE_JOB = (contract.ENV_CAPSULE_DIGEST, contract.ENV_SECRETS_DIR)
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """The run's secrets by name, and the token for ingest, which the training process never gets."""
+
+    values: Mapping[str, bytes]
+    ingest_token: Optional[str]
+
+    def __repr__(self) -> str:
+        """Names only."""
+        return f"Secrets({sorted(self.values)})"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to start: a command line, its whole environment, its directory."""
+
+    argv: Tuple[str, ...]
+    environment: Dict[str, str]
+    directory: str
+
+    def __repr__(self) -> str:
+        """Without the environment, which holds secrets."""
+        return f"Launch({self.argv!r} in {self.directory!r})"
+
+
+def load_secrets(directory: str) -> Secrets:
+    """Read the secrets' directory; a missing one means none. Raises Refusal when a file is unreadable."""
+    values = {}
+    try:
+        names = os.listdir(directory) if os.path.isdir(directory) else []
+        for name in sorted(names):
+            path = os.path.join(directory, name)
+            if not name.startswith(".") and os.path.isfile(path):
+                with open(path, "rb") as file:
+                    values[name] = file.read()
+    except OSError as error:
+        text = f"the run's secrets cannot be read: {error}; the container must run as the user they were written for"
+        raise Refusal(_START_FAILED, "start_failed", text) from error
+    token = values.get(contract.INGEST_TOKEN_NAME)
+    return Secrets(values, token.decode("ascii", "replace").strip() if token else None)
+
+
+def make_report_file() -> str:
+    """Make the file that starforge.report appends to, on the container's own disk. Raises Refusal."""
+    try:
+        directory = tempfile.mkdtemp(prefix="starforge-")
+        path = os.path.join(directory, "report.jsonl")
+        with open(path, "xb"):
+            return path
+    except OSError as error:
+        text = f"no directory for temporary files is writable ({error}): give the image a writable /tmp"
+        raise Refusal(_START_FAILED, "start_failed", text) from error
+
+
+def apply_plan(capsule: contract.Capsule, places: Places, resume: Optional[Committed], root: str) -> None:
+    """Write the plan's files and the resolved configuration below `root`, and link the inputs there. Raises Refusal."""
+    spec = capsule.spec.get("spec")
+    resolved = (spec.get("hyperparameters") if isinstance(spec, dict) else None) or {}
+    files = {contract.RESOLVED_CONFIG_FILE: json.dumps(resolved, indent=2, sort_keys=True) + "\n"}
+    files.update(capsule.plan.files)
+    words = _build_words(places, resume)
+    try:
+        for name, text in files.items():
+            path = _inside(root, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(_replace(text, words))
+        for name, target in capsule.inputs.items():
+            _link(target, _inside(root, name))
+    except OSError as error:
+        raise Refusal(_START_FAILED, "start_failed", f"the work directory cannot be prepared: {error}") from error
+
+
+def build_launch(
+    capsule: contract.Capsule, places: Places, secrets: Secrets, report_file: str, resume: Optional[Committed]
+) -> Launch:
+    """Build the command line and the environment; later layers win: container, platform, plan, StarForge, secrets."""
+    words = _build_words(places, resume)
+    plan = capsule.plan
+    environment = {key: value for key, value in os.environ.items() if key not in _NOT_FOR_THE_JOB}
+    environment.setdefault("PYTHONUNBUFFERED", "1")  # else stdout and stderr do not come in order
+    environment.update(capsule.platform_env)
+    environment.update({key: _replace(value, words) for key, value in plan.env.items()})
+    environment.update(_build_job_names(capsule, places, report_file))
+    environment.pop(contract.ENV_RESUME_FROM, None)
+    if resume is not None:
+        environment[contract.ENV_RESUME_FROM] = resume.path
+    environment["PYTHONPATH"] = _build_python_path(plan, places.runner, environment.get("PYTHONPATH", ""))
+    for name, value in secrets.values.items():
+        if name != contract.INGEST_TOKEN_NAME:
+            environment[name] = value.decode("utf-8", "surrogateescape")
+    argv = plan.argv + (plan.resume if resume is not None else ())
+    return Launch(tuple(_replace(word, words) for word in argv), environment, places.work)
+
+
+def _build_job_names(capsule: contract.Capsule, places: Places, report_file: str) -> Dict[str, str]:
+    return {
+        contract.ENV_JOB: capsule.job,
+        contract.ENV_ATTEMPT: capsule.attempt,
+        contract.ENV_ATTEMPT_NUMBER: str(capsule.number),
+        contract.ENV_OUT_DIR: places.out,
+        contract.ENV_CKPT_DIR: places.ckpt,
+        contract.ENV_SPEC: os.path.join(places.work, contract.RESOLVED_CONFIG_FILE),
+        contract.ENV_REPORT_FILE: report_file,
+        contract.ENV_PYTHON: sys.executable,
+        contract.ENV_NODE_RANK: str(places.node_rank),
+    }
+
+
+def _build_python_path(plan: contract.Plan, runner: str, existing: str) -> str:
+    entries = [runner]
+    if any(source.kind == "trainer" for source in plan.metric_sources):
+        entries.append(os.path.join(runner, HOOK_DIRECTORY))
+    return os.pathsep.join([*entries, existing] if existing else entries)
+
+
+def _build_words(places: Places, resume: Optional[Committed]) -> List[Tuple[str, str]]:
+    return [
+        (contract.PLACE_WORK, places.work),
+        (contract.PLACE_CKPT, places.ckpt),
+        (contract.PLACE_OUT, places.out),
+        (contract.PLACE_PYTHON, sys.executable),
+        (contract.PLACE_RESUME, resume.path if resume is not None else ""),
+    ]
+
+
+def _replace(text: str, words: List[Tuple[str, str]]) -> str:
+    for word, path in words:
+        text = text.replace(word, path)
+    return text
+
+
+def _inside(root: str, name: str) -> str:
+    path = os.path.normpath(os.path.join(root, name))
+    if os.path.isabs(name) or not path.startswith(root + os.sep):
+        raise Refusal(
+            _START_FAILED, "start_failed", f"the plan names {name!r}, which lies outside of the work directory"
+        )
+    return path
+
+
+def _link(target: str, path: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.lexists(path):
+        raise Refusal(_START_FAILED, "start_failed", f"the input {path} is already a file of the workspace: rename one")
+    os.symlink(target, path)

@@ -1,0 +1,120 @@
+"""The record of an attempt: append-only streams on the attempt's storage, whose file offsets are the truth."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import time
+from typing import Any, Callable, Dict, Optional
+
+from starforge.contract import capsule as contract
+from starforge.runner.masking import Masker
+
+
+class Stream:
+    """One file that only grows. Safe from several threads; a record is written whole or counted as lost."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.lost_bytes = 0
+        self._lock = threading.Lock()
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self.size_bytes = os.fstat(self._fd).st_size
+
+    def append(self, chunk: bytes) -> bool:
+        """Write the bytes at the end. False when the storage refused them (full, gone): they count in `lost_bytes`.
+
+        A refused write never ends a job; what was written of a torn chunk is cut off again.
+        """
+        with self._lock:
+            done = 0
+            try:
+                while done < len(chunk):
+                    done += os.write(self._fd, chunk[done:])
+            except OSError:
+                self.lost_bytes += len(chunk)
+                self._cut()
+                return False
+            self.size_bytes += len(chunk)
+            return True
+
+    def sync(self) -> None:
+        """Bring the bytes to the disk, as far as the storage can."""
+        try:
+            os.fsync(self._fd)
+        except OSError:
+            return  # the record is then as safe as the storage makes it; there is nothing else to do about it
+
+    def _cut(self) -> None:
+        try:
+            os.ftruncate(self._fd, self.size_bytes)
+        except OSError:
+            self.size_bytes = os.fstat(self._fd).st_size
+
+
+class Spool:
+    """The streams log, metrics and events of one node. Every text is masked before it is written."""
+
+    def __init__(self, directory: str, patterns: "list[bytes]", on_append: Optional[Callable[[], None]] = None) -> None:
+        os.makedirs(directory, exist_ok=True)
+        self.directory = directory
+        self.streams: Dict[str, Stream] = {
+            name: Stream(os.path.join(directory, file)) for name, file in contract.SPOOL_FILES.items()
+        }
+        self.on_append = on_append or _nothing
+        self._patterns = patterns
+        self._declared_lost_bytes = 0
+
+    def log(self, masked: bytes) -> None:
+        """Append output that the caller has masked. A gap is declared as an event as soon as there is room again."""
+        stream = self.streams[contract.STREAM_LOG]
+        if stream.append(masked) and stream.lost_bytes > self._declared_lost_bytes:
+            lost, self._declared_lost_bytes = stream.lost_bytes - self._declared_lost_bytes, stream.lost_bytes
+            at = stream.size_bytes - len(masked)
+            self.event(
+                "note", code="log_gap", message=f"{lost} bytes of log were lost: the storage refused them", offset=at
+            )
+        self.on_append()
+
+    def metrics(self, lines: bytes) -> None:
+        """Append whole lines of metrics."""
+        self.streams[contract.STREAM_METRICS].append(self._mask(lines))
+        self.on_append()
+
+    def event(self, kind: str, /, **members: Any) -> None:  # noqa: ANN401 - an event's members are JSON values
+        """Append one event with the time of now, unless `time` is among the members."""
+        document = {"time": time.time(), "kind": kind}
+        document.update(members)
+        line = json.dumps(build_finite(document), separators=(",", ":"), ensure_ascii=True) + "\n"
+        self.streams[contract.STREAM_EVENTS].append(self._mask(line.encode("ascii")))
+        self.on_append()
+
+    def sync(self) -> None:
+        """Bring all streams to the disk."""
+        for stream in self.streams.values():
+            stream.sync()
+
+    def offsets(self) -> Dict[str, int]:
+        """Give each stream's length in bytes."""
+        return {name: stream.size_bytes for name, stream in self.streams.items()}
+
+    def _mask(self, text: bytes) -> bytes:
+        masker = Masker(self._patterns)
+        return masker.feed(text) + masker.flush()
+
+
+def build_finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Copy a JSON value with NaN and infinities as the words "nan", "inf" and "-inf"."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, dict):
+        return {str(key): build_finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [build_finite(item) for item in value]
+    return value
+
+
+def _nothing() -> None:
+    """Nobody listens."""

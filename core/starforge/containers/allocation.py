@@ -1,0 +1,78 @@
+"""Which GPUs, CPUs, memory and ports an attempt gets on this machine: pure, from what the listing claims."""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from starforge.containers.facts import HostFacts
+from starforge.containers.gpus import GpuSurvey
+from starforge.containers.labels import Claim
+from starforge.containers.spec import PORTS_PER_ATTEMPT, Allotment, Share, decide_share, require_one_node
+from starforge.contract.launch import LaunchRequest, Network
+from starforge.errors import NoCapacity
+
+_PORT_BLOCKS: Final = 512
+
+
+def decide_allotment(
+    request: LaunchRequest,
+    claims: Sequence[Claim],
+    survey: GpuSurvey,
+    facts: HostFacts,
+    port_base: int,
+) -> Allotment:
+    """The room for `request` beside everything that `claims` holds, lowest GPU index first.
+
+    Raises LaunchRefused for what no single machine can take, NoCapacity with the numbers when there is no room now.
+    """
+    pool = require_one_node(request)
+    living = [claim for claim in claims if claim.holds(facts.boot) and claim.attempt != request.attempt]
+    gpus = _choose_gpus(request, survey, {gpu for claim in living for gpu in claim.gpus}, pool.gpus_per_node)
+    share = decide_share(pool, facts.cpus, facts.memory_bytes, len(survey.gpus))
+    _require_room(request, share, living, facts)
+    port = None
+    if request.network is Network.HOST:
+        port = _choose_port(request, {claim.port for claim in living if claim.port is not None}, port_base)
+    return Allotment(gpus, share, port)
+
+
+def find_rivals(claims: Sequence[Claim], own: str, gpus: Collection[str], boot: str) -> list[Claim]:
+    """Other containers that hold one of `gpus` beside the container `own`."""
+    return [
+        claim
+        for claim in claims
+        if claim.container != own and claim.holds(boot) and not set(gpus).isdisjoint(claim.gpus)
+    ]
+
+
+def _choose_gpus(request: LaunchRequest, survey: GpuSurvey, held: set[str], wanted: int) -> tuple[str, ...]:
+    healthy = [gpu for gpu in survey.gpus if not gpu.why_not]
+    free = [gpu.uuid for gpu in sorted(healthy, key=lambda gpu: gpu.index) if gpu.uuid not in held]
+    if len(free) < wanted:
+        raise NoCapacity(
+            f"{request.attempt} asks for {wanted} GPUs and {len(free)} are free here",
+            why=f"of {len(survey.gpus)} GPUs {len(healthy)} are healthy and {len(healthy) - len(free)} of these held",
+        )
+    return tuple(free[:wanted])
+
+
+def _require_room(request: LaunchRequest, share: Share, living: Sequence[Claim], facts: HostFacts) -> None:
+    free_cpus = facts.cpus - sum(claim.cpus for claim in living)
+    free_memory = facts.memory_bytes - sum(claim.memory_bytes for claim in living)
+    if share.cpus > free_cpus + 1e-6:
+        raise NoCapacity(
+            f"{request.attempt} asks for {share.cpus:g} CPUs and {free_cpus:g} are free here",
+            why=f"the machine has {facts.cpus:g}",
+        )
+    if share.memory_bytes > free_memory:
+        raise NoCapacity(
+            f"{request.attempt} asks for {share.memory_bytes} bytes of memory and {free_memory} are free here",
+            why=f"the machine has {facts.memory_bytes}",
+        )
+
+
+def _choose_port(request: LaunchRequest, taken: set[int], base: int) -> int:
+    for block in range(_PORT_BLOCKS):
+        port = base + block * PORTS_PER_ATTEMPT
+        if port not in taken:
+            return port
+    raise NoCapacity(f"{request.attempt} needs ports on the host's network and all {_PORT_BLOCKS} blocks are taken")

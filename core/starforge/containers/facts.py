@@ -1,0 +1,142 @@
+"""Facts of the machine and of its engine that launches are built from."""
+
+import os
+import platform
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from starforge.containers.engine import Engine
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_CAP_SYS_RESOURCE: Final = 1 << 24
+UNLIMITED: Final = -1
+WANTED_LIMITS: Final = {"nofile": 1048576, "memlock": UNLIMITED}
+_LIMIT_TITLES: Final = {"nofile": "Max open files", "memlock": "Max locked memory"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """One machine as its engine describes it.
+
+    `limits` are the hard resource limits a container is given (-1: unlimited); a name that is missing is not set, so
+    that the container inherits the engine's.
+    """
+
+    engine_id: str
+    root_dir: str
+    cpus: float
+    memory_bytes: int
+    architecture: str
+    boot: str
+    limits: dict[str, int]
+
+
+class KnownFacts:
+    """The facts of one engine, asked anew when its process has changed."""
+
+    def __init__(self, engine: Engine, pid_file: Path) -> None:
+        self._engine = engine
+        self._pid_file = pid_file
+        self._known: tuple[int | None, HostFacts] | None = None
+        self._unsettable: set[str] = set()
+
+    def load(self) -> HostFacts:
+        """What is known of the machine. Raises BackendUnreachable or EngineError."""
+        process = find_engine_process(self._engine, self._pid_file)
+        known = self._known
+        if known is None or process is None or known[0] != process:
+            known = self._known = (process, load_facts(self._engine, self._pid_file))
+        facts = known[1]
+        settable = {name: limit for name, limit in facts.limits.items() if name not in self._unsettable}
+        return replace(facts, limits=settable)
+
+    def find_start_time(self) -> float | None:
+        """When the engine was started, where this system tells."""
+        process = find_engine_process(self._engine, self._pid_file)
+        return None if process is None else find_start_time(process)
+
+    def forget_limit(self, name: str) -> bool:
+        """Never set this limit again: the engine may not. False when it was not set anyway."""
+        if name not in WANTED_LIMITS or name in self._unsettable:
+            return False
+        self._unsettable.add(name)
+        return True
+
+
+def load_facts(engine: Engine, pid_file: Path) -> HostFacts:
+    """Ask the engine and the kernel. Raises BackendUnreachable or EngineError."""
+    described = engine.info()
+    process = find_engine_process(engine, pid_file)
+    return HostFacts(
+        engine_id=str(described["ID"]),
+        root_dir=str(described["DockerRootDir"]),
+        cpus=float(described["NCPU"]),
+        memory_bytes=int(described["MemTotal"]),
+        architecture=_name_architecture(str(described.get("Architecture") or platform.machine())),
+        boot=_BOOT_ID.read_text().strip(),
+        limits=dict(WANTED_LIMITS) if process is None else clip_limits(Path(f"/proc/{process}")),
+    )
+
+
+def find_engine_process(engine: Engine, pid_file: Path) -> int | None:
+    """The engine's process, or None where this system does not tell.
+
+    Under systemd the socket may have been opened by process 1 for the engine; then its pid file is asked.
+    """
+    listener = engine.find_listener()
+    if listener is not None and _is_engine(listener):
+        return listener
+    try:
+        named = int(pid_file.read_text())
+    except (OSError, ValueError):
+        return None
+    return named if _is_engine(named) else None
+
+
+def find_start_time(process: int) -> float | None:
+    """When `process` was started, in Unix seconds by today's clock."""
+    try:
+        after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    started_s = int(after_name[19]) / os.sysconf("SC_CLK_TCK")
+    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - started_s)
+
+
+def clip_limits(process: Path) -> dict[str, int]:
+    """What a container may be given: all that is wanted where the engine may raise limits, else its own hard ones."""
+    try:
+        status = (process / "status").read_text()
+        limits = (process / "limits").read_text()
+    except OSError:
+        return dict(WANTED_LIMITS)
+    effective = next((line for line in status.splitlines() if line.startswith("CapEff:")), "CapEff: 0")
+    if int(effective.split()[1], 16) & _CAP_SYS_RESOURCE:
+        return dict(WANTED_LIMITS)
+    return {name: _clip(wanted, _read_hard(limits, _LIMIT_TITLES[name])) for name, wanted in WANTED_LIMITS.items()}
+
+
+def _read_hard(limits: str, title: str) -> int:
+    line = next((line for line in limits.splitlines() if line.startswith(title)), "")
+    words = line.removeprefix(title).split()
+    return int(words[1]) if len(words) > 1 and words[1].isdigit() else UNLIMITED
+
+
+def _clip(wanted: int, hard: int) -> int:
+    if hard == UNLIMITED:
+        return wanted
+    return hard if wanted == UNLIMITED else min(wanted, hard)
+
+
+def _is_engine(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip() == "dockerd"
+    except OSError:
+        return False
+
+
+def _name_architecture(machine: str) -> str:
+    """Images name architectures in another way than the kernel does."""
+    return {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}.get(machine, machine)

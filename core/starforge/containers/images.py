@@ -1,0 +1,50 @@
+"""Images that the engine holds: which one a name means, and whether it is for this machine."""
+
+from dataclasses import dataclass
+
+from starforge.containers.engine import Engine, EngineError
+from starforge.containers.facts import HostFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image by its id; `digest` is the repository's, where it came from one."""
+
+    id: str
+    digest: str | None
+    architecture: str
+
+    def find_mismatch(self, facts: HostFacts) -> str | None:
+        """A sentence when the image is for another kind of processor; it would be pulled well and not start."""
+        if not self.architecture or self.architecture == facts.architecture:
+            return None
+        return f"the image is for {self.architecture} and this machine is {facts.architecture}"
+
+
+class Images:
+    """The engine's images; what an id means never changes and is asked once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._digests: dict[str, str | None] = {}
+
+    def find(self, name: str) -> Image | None:
+        """The image that `name` (tag, digest or id) means now, or None. Raises BackendUnreachable, EngineError."""
+        try:
+            described = self._engine.inspect_image(name)
+        except EngineError as error:
+            if error.status == 404:  # noqa: PLR2004 - HTTP
+                return None
+            raise
+        digests = described.get("RepoDigests") or []
+        digest = str(digests[0]).partition("@")[2] if digests else None
+        identity = str(described["Id"])
+        self._digests[identity] = digest
+        return Image(identity, digest, str(described.get("Architecture") or ""))
+
+    def find_digest(self, identity: str) -> str | None:
+        """The repository's digest of the image with this id, where there is one."""
+        if identity not in self._digests:
+            found = self.find(identity)
+            self._digests[identity] = found.digest if found else None
+        return self._digests[identity]

@@ -1,0 +1,107 @@
+"""Labels: what a container says of its attempt. They alone are the truth of what is allocated."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from starforge.containers.engine import Document
+from starforge.contract.ids import AttemptId, parse_attempt_id
+from starforge.errors import SpecError
+
+INSTALL: Final = "forge.install"
+FLEET: Final = "forge.fleet"
+NODE: Final = "forge.node"
+JOB: Final = "forge.job"
+ATTEMPT: Final = "forge.attempt"
+CPUS: Final = "forge.cpus"
+MEMORY: Final = "forge.memory"
+PORT: Final = "forge.port"
+BOOT: Final = "forge.boot"
+GPU_PREFIX: Final = "forge.gpu."
+
+OWN: Final = (INSTALL, FLEET, NODE, JOB, ATTEMPT, CPUS, MEMORY, PORT, BOOT)
+
+
+class State(StrEnum):
+    """The engine's words for a container's state."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    PAUSED = "paused"
+    RESTARTING = "restarting"
+    REMOVING = "removing"
+    EXITED = "exited"
+    DEAD = "dead"
+
+
+_ENDED: Final = frozenset({State.EXITED, State.DEAD, State.REMOVING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One container as the listing shows it, and what it holds."""
+
+    container: str
+    state: str
+    attempt: AttemptId
+    install: str
+    boot: str
+    gpus: tuple[str, ...]
+    cpus: float
+    memory_bytes: int
+    port: int | None
+    image_id: str
+
+    def holds(self, boot: str) -> bool:
+        """Whether its GPUs, CPUs and memory are taken: from its creation to its end, and not beyond a reboot.
+
+        A container whose state is unknown holds what it names.
+        """
+        if self.state in _ENDED:
+            return False
+        # After a reboot nothing of an earlier boot runs, unless the engine says so.
+        return self.boot == boot or self.state != State.CREATED
+
+
+def name_container(attempt: AttemptId) -> str:
+    """The one name under which `attempt` can exist at an engine."""
+    return f"starforge-{attempt}"
+
+
+def find_claim(listed: Document) -> Claim | None:
+    """What `listed` claims, or None when it is no container of any StarForge install."""
+    labels: Mapping[str, str] = listed.get("Labels") or {}
+    try:
+        attempt = parse_attempt_id(labels.get(ATTEMPT, ""))
+    except SpecError:
+        return None
+    return Claim(
+        container=str(listed["Id"]),
+        state=str(listed.get("State", "")),
+        attempt=attempt,
+        install=labels.get(INSTALL, ""),
+        boot=labels.get(BOOT, ""),
+        gpus=_gpus_of(labels),
+        cpus=_number(labels.get(CPUS)),
+        memory_bytes=int(_number(labels.get(MEMORY))),
+        port=int(_number(labels[PORT])) if PORT in labels else None,
+        image_id=str(listed.get("ImageID", "")),
+    )
+
+
+def find_claims(listing: Sequence[Document]) -> list[Claim]:
+    """Every claim in `listing`."""
+    return [claim for listed in listing if (claim := find_claim(listed)) is not None]
+
+
+def _gpus_of(labels: Mapping[str, str]) -> tuple[str, ...]:
+    named = {name.removeprefix(GPU_PREFIX): uuid for name, uuid in labels.items() if name.startswith(GPU_PREFIX)}
+    return tuple(named[key] for key in sorted(named, key=lambda key: (len(key), key)))
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,213 @@
+"""Start one attempt under the engine's lock: list, choose, create, look again, start.
+
+The second look catches what does not share the lock, and creates whose caller died and that appear late.
+"""
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from enum import Enum, auto
+from typing import Final
+
+from starforge.containers import labels
+from starforge.containers.allocation import decide_allotment, find_rivals
+from starforge.containers.engine import Engine, EngineError
+from starforge.containers.facts import HostFacts, KnownFacts
+from starforge.containers.failures import StartFault, StartTrouble, classify_start
+from starforge.containers.gpus import GpuSource, GpuSurvey, NotKnown
+from starforge.containers.labels import Claim, State, find_claims, name_container
+from starforge.containers.lock import hold_lock, name_lock
+from starforge.containers.records import Fences
+from starforge.containers.secrets import SecretFiles
+from starforge.containers.settings import HostSettings
+from starforge.containers.spec import Allotment, build_create_body
+from starforge.containers.storage import StorageCheck
+from starforge.contract.ids import AttemptId
+from starforge.contract.launch import LaunchRequest
+from starforge.errors import BackendUnreachable, LaunchError, LaunchRefused, NoCapacity, NodeFault
+
+_TRIES: Final = 10
+_PAUSE_S: Final = 0.05
+_NOT_FOUND: Final = 404
+_CONFLICT: Final = 409
+
+
+class ImageAbsent(LaunchError):
+    """The image is not at the engine; nothing was started."""
+
+
+class _Tried(Enum):
+    STARTED = auto()
+    AGAIN = auto()
+
+
+class Launcher:
+    """Starts attempts on one engine, one at a time over all processes that use it."""
+
+    def __init__(  # noqa: PLR0913 - the parts are built and owned by ContainerHost
+        self,
+        engine: Engine,
+        settings: HostSettings,
+        *,
+        gpus: GpuSource,
+        facts: KnownFacts,
+        storage: StorageCheck,
+        secrets: SecretFiles,
+        fences: Fences,
+    ) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._gpus = gpus
+        self._facts = facts
+        self._storage = storage
+        self._secrets = secrets
+        self._fences = fences
+
+    def list_claims(self) -> list[Claim]:
+        """Every container of every install on this engine. Raises BackendUnreachable, EngineError."""
+        return find_claims(self._engine.list_containers(labels.ATTEMPT))
+
+    def check(self, request: LaunchRequest) -> bool:
+        """Whether `request` would find room now; False when it has started already. Raises as `start` does."""
+        with _engine_at_fault():
+            survey, facts = self._look(request)
+            claims = self.list_claims()
+            if self._find_own(request.attempt, claims) is not None:
+                return False
+            self._require_not_fenced(request.attempt)
+            decide_allotment(request, claims, survey, facts, self._settings.port_base)
+            return True
+
+    def start(self, request: LaunchRequest) -> StartFault | None:
+        """Start `request`, or give the fault that it would show everywhere; a repeat changes nothing.
+
+        Raises:
+            NoCapacity, NodeFault, LaunchRefused, ImageAbsent: nothing is left behind and nothing starts later.
+            BackendUnreachable: not known.
+
+        """
+        with _engine_at_fault():
+            survey, facts = self._look(request)
+            try:
+                with self.hold_lock():
+                    fault = self._start_locked(request, survey, facts)
+            except LaunchError:
+                self._secrets.remove(request.attempt)
+                raise
+            if fault is not None:
+                self._secrets.remove(request.attempt)
+            return fault
+
+    def hold_lock(self) -> AbstractContextManager[None]:
+        """The lock under which anything is created on this engine."""
+        path = name_lock(self._settings.lock_dir, self._facts.load())
+        return hold_lock(path, self._settings.lock_timeout_s)
+
+    def remove_unstarted(self, container: str) -> bool:
+        """Remove a container that does not run; False when it runs after all. Under the lock only.
+
+        Without force: a start that is under way wins, and the engine answers that it runs.
+        """
+        try:
+            self._engine.remove(container)
+        except EngineError as error:
+            if error.status == _NOT_FOUND or "already in progress" in error.message:
+                return True
+            if error.status == _CONFLICT:
+                return False
+            raise
+        return True
+
+    def _look(self, request: LaunchRequest) -> tuple[GpuSurvey, HostFacts]:
+        self._storage.require()
+        survey = self._gpus.survey()
+        if isinstance(survey, NotKnown):
+            raise NodeFault(f"the GPUs of this machine are not known, so {request.attempt} waits", why=survey.reason)
+        return survey, self._facts.load()
+
+    def _find_own(self, attempt: AttemptId, claims: list[Claim]) -> Claim | None:
+        mine = (claim for claim in claims if claim.attempt == attempt and claim.install == self._settings.install)
+        return next(mine, None)
+
+    def _require_not_fenced(self, attempt: AttemptId) -> None:
+        if self._fences.has(attempt):
+            raise LaunchRefused(f"{attempt} is fenced and never starts here", why="it was given up or has ended")
+
+    def _start_locked(self, request: LaunchRequest, survey: GpuSurvey, facts: HostFacts) -> StartFault | None:
+        for tried in range(_TRIES):
+            claims = self.list_claims()
+            own = self._find_own(request.attempt, claims)
+            # An ended container is the evidence of a run that was: it is neither started nor replaced.
+            if own is not None and (own.state != State.CREATED or not self.remove_unstarted(own.container)):
+                return None
+            self._require_not_fenced(request.attempt)
+            claims = self._clear_leftovers(claims)
+            allotment = decide_allotment(request, claims, survey, facts, self._settings.port_base)
+            outcome = self._try(request, allotment, facts)
+            if isinstance(outcome, StartFault):
+                return outcome
+            if outcome is _Tried.STARTED:
+                return None
+            facts = self._facts.load()
+            time.sleep(_PAUSE_S * random.uniform(0.5, 1.0 + tried))  # noqa: S311 - two that retreat must not meet again
+        raise NoCapacity(
+            f"{request.attempt} found no GPU to itself in {_TRIES} tries", why="others take them meanwhile"
+        )
+
+    def _clear_leftovers(self, claims: list[Claim]) -> list[Claim]:
+        """Remove what launchers of ours created and did not live to start; without its lock none can be under way."""
+        left = []
+        for claim in claims:
+            ours = claim.install == self._settings.install
+            if ours and claim.state == State.CREATED and self.remove_unstarted(claim.container):
+                continue
+            left.append(claim)
+        return left
+
+    def _try(self, request: LaunchRequest, allotment: Allotment, facts: HostFacts) -> _Tried | StartFault:
+        folder = self._secrets.write(request.attempt, request.user, request.secrets)
+        body = build_create_body(request, allotment, facts, self._settings, str(folder))
+        try:
+            container = str(self._engine.create(name_container(request.attempt), body)["Id"])
+        except EngineError as error:
+            # The name is taken by a create whose caller died, or by somebody else: the next look tells.
+            return _Tried.AGAIN if error.status == _CONFLICT else self._judge(request, error)
+        if find_rivals(self.list_claims(), container, allotment.gpus, facts.boot):
+            self._engine.remove(container, force=True)
+            return _Tried.AGAIN
+        try:
+            self._engine.start(container)
+        except EngineError as error:
+            if not self.remove_unstarted(container):
+                return _Tried.STARTED
+            return self._judge(request, error)
+        return _Tried.STARTED
+
+    def _judge(self, request: LaunchRequest, error: EngineError) -> _Tried | StartFault:
+        fault = classify_start(error)
+        if fault.trouble is StartTrouble.JOB:
+            return fault
+        unset = fault.trouble is StartTrouble.LIMIT and self._facts.forget_limit(fault.limit)
+        if unset or fault.trouble is StartTrouble.GONE:
+            return _Tried.AGAIN
+        raise _build_error(request, fault) from error
+
+
+@contextmanager
+def _engine_at_fault() -> Iterator[None]:
+    """An answer of the engine that nobody expected changes nothing that was promised: what it means is not known."""
+    try:
+        yield
+    except EngineError as error:
+        raise BackendUnreachable("the engine could not do what a launch needs", why=error.message) from error
+
+
+def _build_error(request: LaunchRequest, fault: StartFault) -> LaunchError:
+    match fault.trouble:
+        case StartTrouble.NO_IMAGE:
+            return ImageAbsent(f"image {request.image} is not at the engine")
+        case StartTrouble.REFUSED:
+            return LaunchRefused(f"the engine does not take {request.attempt}", why=fault.note)
+        case _:
+            return NodeFault(f"{request.attempt} cannot start on this machine", why=fault.note)

@@ -1,0 +1,66 @@
+"""The one lock under which containers are created on an engine, shared by every process and install on it."""
+
+import errno
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from starforge.containers.facts import HostFacts
+from starforge.errors import BackendUnreachable
+
+_LOOK_AGAIN_S: Final = 0.005
+_FOR_EVERYONE: Final = 0o666
+
+
+def name_lock(folder: Path, facts: HostFacts) -> Path:
+    """The lock's file. Engines of one machine may share an ID, so the folder of their data tells them apart."""
+    identity = hashlib.sha256(f"{facts.engine_id}{facts.root_dir}".encode()).hexdigest()
+    return folder / f"starforge-{identity}.lock"
+
+
+@contextmanager
+def hold_lock(path: Path, timeout_s: float) -> Iterator[None]:
+    """Hold the lock; the end of the process gives it back. Raises BackendUnreachable after `timeout_s` of waiting."""
+    descriptor = _open(path)
+    try:
+        _acquire(descriptor, path, time.monotonic() + timeout_s)
+        yield
+    finally:
+        os.close(descriptor)  # gives the lock back
+
+
+def _open(path: Path) -> int:
+    try:
+        try:
+            # Some systems forbid O_CREAT on another user's file in a folder that anyone may write.
+            return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FOR_EVERYONE)
+            if os.fstat(descriptor).st_uid == os.geteuid():
+                os.fchmod(descriptor, _FOR_EVERYONE)
+            return descriptor
+    except OSError as error:
+        raise BackendUnreachable(
+            f"the launch lock {path} cannot be opened",
+            why=str(error),
+            next_step="let this user read and write it; nothing is launched without it",
+        ) from error
+
+
+def _acquire(descriptor: int, path: Path, deadline: float) -> None:
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
+                raise
+        else:
+            return
+        if time.monotonic() > deadline:
+            raise BackendUnreachable(f"the launch lock {path} is held by another process", next_step="try again")
+        time.sleep(_LOOK_AGAIN_S)

@@ -1,0 +1,54 @@
+"""What one host's containers need to be told: given by whoever builds a ContainerHost, read nowhere else."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class GpuRuntime(StrEnum):
+    """How GPUs reach a container. Never guessed: the wrong one is an error at the start."""
+
+    NVIDIA = "nvidia"
+    CDI = "cdi"
+    NONE = "none"
+    """Labels and variables alone: machines without GPUs, and tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageMark:
+    """What `.starforge-storage` in the storage root must hold; anything else means that the share is not mounted."""
+
+    root: Path
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSettings:
+    """Settings of one host.
+
+    Attributes:
+        install: The install whose containers these are; others' are foreign.
+        node: This machine's name in its fleet.
+        state_dir: Fences and what became of failed launches; must survive a reboot.
+        secrets_root: On tmpfs and seen by the engine under the same path.
+        storage: The share to check before each launch; None where there is none to check.
+        gpu_runtime: How GPUs reach a container.
+        lock_dir: Where every process that launches on this engine finds the same lock.
+        pull_stall_s: A pull without progress for so long is given up.
+        lock_timeout_s: How long a launch waits for others on this engine.
+        port_base: First port of the blocks that jobs on the host's network get.
+        engine_pid_file: Names the engine's process where its socket was opened by another one.
+
+    """
+
+    install: str
+    node: str
+    state_dir: Path
+    secrets_root: Path
+    gpu_runtime: GpuRuntime
+    storage: StorageMark | None = None
+    lock_dir: Path = Path("/run/lock")
+    pull_stall_s: float = 600.0
+    lock_timeout_s: float = 60.0
+    port_base: int = 24000
+    engine_pid_file: Path = Path("/run/docker.pid")

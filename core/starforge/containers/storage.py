@@ -1,0 +1,49 @@
+"""Whether the share is mounted here: the mark in its root is read before each launch, within a time limit."""
+
+from threading import Lock, Thread
+from typing import Final
+
+from starforge.containers.settings import StorageMark
+from starforge.errors import NodeFault
+
+MARK_FILE: Final = ".starforge-storage"
+_TIMEOUT_S: Final = 10.0
+
+
+class StorageCheck:
+    """Reads the mark of one share. A share that hangs holds one thread, however often it is asked."""
+
+    def __init__(self, mark: StorageMark | None, timeout_s: float = _TIMEOUT_S) -> None:
+        self._mark = mark
+        self._timeout_s = timeout_s
+        self._lock = Lock()
+        self._reading: Thread | None = None
+        self._trouble = ""
+
+    def find_trouble(self) -> str:
+        """What is wrong with the share, or an empty string."""
+        if self._mark is None:
+            return ""
+        with self._lock:
+            if self._reading is None or not self._reading.is_alive():
+                self._reading = Thread(target=self._read, args=(self._mark,), name="storage check", daemon=True)
+                self._reading.start()
+            self._reading.join(self._timeout_s)
+            if self._reading.is_alive():
+                return f"storage at {self._mark.root} does not answer"
+            return self._trouble
+
+    def require(self) -> None:
+        """Raise NodeFault unless the right share is mounted."""
+        trouble = self.find_trouble()
+        if trouble:
+            raise NodeFault(trouble, next_step="mount the share on this machine under the console's own path")
+
+    def _read(self, mark: StorageMark) -> None:
+        path = mark.root / MARK_FILE
+        try:
+            found = path.read_text().strip()
+        except OSError as error:
+            self._trouble = f"storage not mounted: {path}: {error.strerror}"
+            return
+        self._trouble = "" if found == mark.content.strip() else f"storage not mounted: {path} is another share's"

@@ -1,0 +1,50 @@
+"""What a machine offers, from its GPUs and from what the listing claims: pure."""
+
+from collections.abc import Sequence
+
+from starforge.containers.facts import HostFacts
+from starforge.containers.gpus import Gpu, GpuSurvey
+from starforge.containers.labels import Claim
+from starforge.containers.settings import HostSettings
+from starforge.contract.executor import GpuState, GpuView, NodeView
+
+
+def build_view(
+    survey: GpuSurvey, claims: Sequence[Claim], facts: HostFacts, settings: HostSettings, trouble: str
+) -> NodeView:
+    """The machine as placement sees it. `trouble` is why it takes nothing now, or empty.
+
+    What another install's containers hold is foreign; of CPUs and memory they take their part as ours do.
+    """
+    living = [claim for claim in claims if claim.holds(facts.boot)]
+    holders = {gpu: claim for claim in living for gpu in claim.gpus}
+    complaints = "; ".join(survey.complaints)
+    return NodeView(
+        name=settings.node,
+        gpus=tuple(_view_gpu(gpu, holders.get(gpu.uuid), settings.install) for gpu in survey.gpus),
+        cpus=facts.cpus,
+        memory_bytes=facts.memory_bytes,
+        held={claim.attempt: (claim.cpus, claim.memory_bytes) for claim in living},
+        accepts=not trouble,
+        why_not=trouble or complaints,
+    )
+
+
+def _view_gpu(gpu: Gpu, holder: Claim | None, install: str) -> GpuView:
+    state, why = GpuState.FREE, ""
+    if holder is not None and holder.install != install:
+        state, why = GpuState.FOREIGN, f"held by {holder.attempt} of install {holder.install}"
+    elif holder is not None:
+        state = GpuState.HELD
+    elif gpu.why_not:
+        state, why = GpuState.QUARANTINED, gpu.why_not
+    return GpuView(
+        uuid=gpu.uuid,
+        index=gpu.index,
+        name=gpu.name,
+        series=None,
+        memory_bytes=gpu.memory_bytes,
+        state=state,
+        attempt=holder.attempt if state is GpuState.HELD and holder else None,
+        why=why,
+    )

@@ -4,7 +4,9 @@ The tree of `starforge.errors` is the trunk; these are the console's branches.
 
 StarForgeError
 ├── InputError
-│   └── SettingsError        mend the console's settings, then start again
+│   ├── SettingsError        mend the console's settings, then start again
+│   ├── BlobRefused          the bytes that were sent are not what their digest says
+│   └── TooLarge             send less
 ├── Refused
 │   ├── AdmissionRefused     every gate's refusals at once: mend the submission
 │   ├── Forbidden            ask somebody with the role or scope it takes
@@ -38,6 +40,18 @@ class SettingsError(InputError):
     """The console cannot start with these settings."""
 
     code = "settings_invalid"
+
+
+class BlobRefused(InputError):
+    """The bytes that were sent are not those that the digest names."""
+
+    code = "blob_refused"
+
+
+class TooLarge(InputError):
+    """More was sent than the console takes."""
+
+    code = "too_large"
 
 
 class AdmissionRefused(Refused):
@@ -99,6 +113,7 @@ HTTP_STATUS: Final[dict[type[StarForgeError], int]] = {
     NotFound: 404,
     Conflict: 409,
     Refused: 403,
+    TooLarge: 413,
     InputError: 422,
     Busy: 429,
     BackendUnreachable: 502,

@@ -98,6 +98,14 @@ def find_account(connection: Connection, token_hash: str, kind: str, now: float)
     )
 
 
+def spend_token(connection: Connection, token_hash: str, kind: str, now: float) -> Account | None:
+    """Whose token of this kind has the hash, once: it is revoked in the same transaction."""
+    account = find_account(connection, token_hash, kind, now)
+    if account is not None:
+        revoke_token(connection, token_hash, now)
+    return account
+
+
 def revoke_token(connection: Connection, token_hash: str, now: float) -> bool:
     """End a token at once; False when there was none that lived."""
     changed = connection.execute(

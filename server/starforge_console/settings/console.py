@@ -113,6 +113,9 @@ class PolicySettings(_Group):
         default="*",
         description="Images that jobs may use: patterns such as 'registry.corp/train/*:v*', separated by spaces.",
     )
+    workspace_max_bytes: int = Field(
+        default=2 << 30, ge=1 << 10, description="The largest packed workspace that is kept, as a plain tar."
+    )
     container_retention_s: float = Field(
         default=3600.0, ge=0, description="How long an ended container is kept once its spool was read to the end."
     )

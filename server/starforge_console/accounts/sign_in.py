@@ -1,0 +1,143 @@
+"""Who a request speaks for: personal tokens, looked up at most once a second, and sign-in codes, good once."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from starforge.errors import SignInRequired
+from starforge_console.accounts.throttle import Throttle
+from starforge_console.accounts.tokens import (
+    PERSONAL,
+    PERSONAL_DAYS,
+    PERSONAL_PREFIX,
+    SIGN_IN,
+    Issued,
+    Scope,
+    make_personal_token,
+    scopes_of_role,
+)
+from starforge_console.clock import Clock
+from starforge_console.domain.tokens import hash_token
+from starforge_console.errors import Forbidden, TokenRefused
+from starforge_console.ledger.accounts import Account, add_token, find_account, revoke_token, spend_token
+from starforge_console.ledger.database import Database
+
+REMEMBERED_S: Final = 1.0
+"""How long a token that was valid is taken at its word: another process's revocation is seen after that."""
+REMEMBERED_AT_MOST: Final = 4096
+
+_SCHEME: Final = "bearer"
+_SIGN_IN_AGAIN: Final = "run 'sf login' with a new token"
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    account: Account
+    until: float
+
+
+class Accounts:
+    """Checks tokens for one console; belongs to one event loop."""
+
+    def __init__(self, ledger: Database, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._throttle = Throttle()
+        self._remembered: dict[str, _Remembered] = {}
+
+    async def authenticate(self, header: str | None, peer: str) -> Account:
+        """Whose personal token stands in the Authorization `header`.
+
+        Raises:
+            SignInRequired: there is no token.
+            TokenRefused: it is unknown, expired or revoked.
+            Forbidden: its user was deactivated.
+            Busy: `peer` failed too often of late.
+
+        """
+        token_hash = hash_token(_parse_header(header))
+        known = self._remembered.get(token_hash)
+        now = self._clock.now()
+        if known is not None and known.until > self._clock.monotonic() and known.account.expires_at > now:
+            return known.account
+        self._remembered.pop(token_hash, None)
+        self._throttle.check(peer, self._clock.monotonic())
+        account = await self._ledger.read(lambda c: find_account(c, token_hash, PERSONAL, now))
+        if account is None:
+            self._throttle.count_failure(peer, self._clock.monotonic())
+            raise TokenRefused("the token is unknown, expired or revoked", next_step=_SIGN_IN_AGAIN)
+        if not account.active:
+            raise Forbidden(f"the user {account.user} is deactivated", next_step="ask an administrator")
+        self._remember(token_hash, account)
+        return account
+
+    async def revoke(self, header: str | None) -> None:
+        """End the token in `header`; this process refuses it from now on."""
+        token_hash = hash_token(_parse_header(header))
+        now = self._clock.now()
+        await self._ledger.write(lambda c: revoke_token(c, token_hash, now))
+        self._remembered.pop(token_hash, None)
+
+    async def spend_sign_in_code(self, code: str, peer: str) -> Issued:
+        """A new personal token for the user whom `code` was made for; the code is used up.
+
+        Raises:
+            TokenRefused: the code is unknown, used or too old.
+            Forbidden: its user was deactivated.
+            Busy: `peer` failed too often of late.
+
+        """
+        self._throttle.check(peer, self._clock.monotonic())
+        now = self._clock.now()
+        account = await self._ledger.write(lambda c: spend_token(c, hash_token(code), SIGN_IN, now))
+        if account is None:
+            self._throttle.count_failure(peer, self._clock.monotonic())
+            raise TokenRefused(
+                "the sign-in link is unknown, used or too old",
+                next_step="make a new one with 'starforge-console init --new-link'",
+            )
+        if not account.active:
+            raise Forbidden(f"the user {account.user} is deactivated", next_step="ask an administrator")
+        issued = make_personal_token(
+            account.user_id, scopes_of_role(account.role), "made at sign-in", now, days=PERSONAL_DAYS
+        )
+        await self._ledger.write(lambda c: add_token(c, issued.kept, now))
+        return issued
+
+    def _remember(self, token_hash: str, account: Account) -> None:
+        if len(self._remembered) >= REMEMBERED_AT_MOST:
+            self._remembered.clear()
+        self._remembered[token_hash] = _Remembered(account, self._clock.monotonic() + REMEMBERED_S)
+
+
+def check_scope(account: Account, scope: Scope) -> None:
+    """Raises Forbidden when the account's token may not do what `scope` stands for."""
+    if scope.value not in account.scopes:
+        raise Forbidden(
+            f"the token of {account.user} has no scope {scope.value!r}",
+            why=f"its scopes are {', '.join(sorted(account.scopes))}",
+            next_step="sign in with a token that has it",
+        )
+
+
+def check_owner(account: Account, owner_id: int, action: str) -> None:
+    """Raises Forbidden unless the account owns the thing or administers the console."""
+    if account.user_id != owner_id and Scope.ADMIN.value not in account.scopes:
+        raise Forbidden(
+            f"{account.user} may not {action}",
+            why="it belongs to another user",
+            next_step="ask its owner or an administrator",
+        )
+
+
+def _parse_header(header: str | None) -> str:
+    if not header:
+        raise SignInRequired("the request carries no token", next_step="run 'sf login'")
+    scheme, _, token = header.partition(" ")
+    token = token.strip()
+    if scheme.lower() != _SCHEME or not token.startswith(PERSONAL_PREFIX):
+        raise SignInRequired(
+            "the Authorization header holds no personal token",
+            why=f"it must read 'Bearer {PERSONAL_PREFIX}…'",
+            next_step="run 'sf login'",
+        )
+    return token

@@ -1,0 +1,67 @@
+"""Gate `catalog`: the method is published here, in the version and with the digest that the experiment's lock names."""
+
+from starforge.contract.api import RefusalView
+from starforge.contract.jobspec import JobSpec
+from starforge.recipes.faults import describe_nearest
+from starforge.recipes.model import Recipe
+from starforge_console.admission.gate import Snapshot, Submission, Verdict
+
+_UPGRADE = "run 'sf recipe upgrade', look at what changed, and submit again"
+
+
+class CatalogGate:
+    """Asks for a published method, its framework and its entry."""
+
+    name = "catalog"
+
+    def check(self, submission: Submission, snapshot: Snapshot) -> Verdict:
+        """Pure: whether what the lock names is what is published."""
+        asked = submission.spec.spec.recipe
+        recipe = snapshot.catalog.get(asked.name)
+        if recipe is None:
+            missing = self._refuse(
+                "method_unknown",
+                f"the method {asked.name} is not published here",
+                next_step=f"{describe_nearest(asked.name, snapshot.catalog)} 'sf methods' lists them".strip(),
+            )
+            return Verdict(refusals=(missing,))
+        refusals = [
+            *self._check_version(submission.spec, recipe),
+            *self._check_framework(submission.spec, recipe),
+            *self._check_entry(submission.spec, recipe),
+        ]
+        return Verdict(against=f"{recipe.name} {recipe.version} {recipe.digest}", refusals=tuple(refusals))
+
+    def _check_version(self, spec: JobSpec, recipe: Recipe) -> list[RefusalView]:
+        asked = spec.spec.recipe
+        if asked.version != recipe.version:
+            what = f"{asked.name} {asked.version} is not published here"
+            return [self._refuse("recipe_version", what, f"published is {recipe.version}", _UPGRADE)]
+        if asked.digest != recipe.digest:
+            what = f"{asked.name} {asked.version} differs from the one published here"
+            return [self._refuse("recipe_digest", what, f"{asked.digest} is not {recipe.digest}", _UPGRADE)]
+        return []
+
+    def _check_framework(self, spec: JobSpec, recipe: Recipe) -> list[RefusalView]:
+        asked = spec.spec.framework
+        if asked.kind != recipe.framework:
+            what = f"{recipe.name} runs on {recipe.framework}, not on {asked.kind}"
+            return [self._refuse("framework_kind", what, next_step=_UPGRADE)]
+        published = recipe.framework_versions
+        if published and asked.version not in published:
+            what = f"{recipe.name} does not run on {asked.kind} {asked.version or '(no version)'}"
+            return [self._refuse("framework_version", what, f"published are {', '.join(published)}", _UPGRADE)]
+        return []
+
+    def _check_entry(self, spec: JobSpec, recipe: Recipe) -> list[RefusalView]:
+        refusals = []
+        if not spec.spec.framework.image.strip():
+            what = f"no image is named for {recipe.name}"
+            refusals.append(self._refuse("image_missing", what, next_step="name one with --image"))
+        if spec.spec.entry.kind != recipe.entry.kind:
+            what = f"{recipe.name} starts from an entry of kind {recipe.entry.kind!r}, not {spec.spec.entry.kind!r}"
+            refusals.append(self._refuse("entry_kind", what, next_step=_UPGRADE))
+        return refusals
+
+    def _refuse(self, code: str, what: str, why: str = "", next_step: str = "") -> RefusalView:
+        return RefusalView(code=code, gate=self.name, what=what, why=why, next_step=next_step)

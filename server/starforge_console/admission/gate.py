@@ -1,0 +1,62 @@
+"""What a gate is, what it looks at and what it answers. A gate is pure: the snapshot was taken before it is asked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from starforge.contract.api import RefusalView
+from starforge.contract.executor import Capabilities, FleetView
+from starforge.contract.jobspec import JobSpec
+from starforge.recipes.model import Recipe
+from starforge_console.admission.images import ImagePattern
+from starforge_console.ledger.accounts import Account
+from starforge_console.ledger.fleets import Fleet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What was sent, and by whom."""
+
+    account: Account
+    spec: JobSpec
+    allow_dirty: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetState:
+    """A fleet as admission knows it: `capabilities` None has no backend here, `view` None was never answered."""
+
+    fleet: Fleet
+    capabilities: Capabilities | None
+    view: FleetView | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything that decides, at one moment. `blob_bytes` None: the workspace's blob is not here."""
+
+    catalog: Mapping[str, Recipe]
+    blob_bytes: int | None
+    fleets: tuple[FleetState, ...]
+    images: tuple[ImagePattern, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a gate says. It passes without refusals; `against` names what was checked, in which version."""
+
+    against: str = ""
+    message: str = ""
+    warnings: tuple[str, ...] = ()
+    refusals: tuple[RefusalView, ...] = ()
+
+
+class Gate(Protocol):
+    """One question that every submission is asked."""
+
+    @property
+    def name(self) -> str:
+        """The gate's name in records, refusals and documents."""
+
+    def check(self, submission: Submission, snapshot: Snapshot) -> Verdict:
+        """Pure: the answer for this submission."""

@@ -1,0 +1,12 @@
+"""The gates in the order in which they are asked; a new gate is a file and a place in this tuple."""
+
+from typing import Final
+
+from starforge_console.admission.account import AccountGate
+from starforge_console.admission.catalog import CatalogGate
+from starforge_console.admission.gate import Gate
+from starforge_console.admission.image import ImageGate
+from starforge_console.admission.provenance import ProvenanceGate
+from starforge_console.admission.topology import TopologyGate
+
+GATES: Final[tuple[Gate, ...]] = (AccountGate(), CatalogGate(), ProvenanceGate(), TopologyGate(), ImageGate())

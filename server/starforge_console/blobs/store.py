@@ -1,0 +1,83 @@
+"""Blobs on the storage root, named by the digest of their content: written once, never changed."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+from starforge.contract.ids import Digest, parse_digest
+from starforge.errors import NotFound
+from starforge_console.blobs.upload import Encoding, Upload
+
+_BATCH_BYTES: Final = 1 << 20
+
+
+class BlobStore:
+    """The blobs below `<storage root>/blobs`; any number of processes may use one folder."""
+
+    def __init__(self, storage_root: Path, max_bytes: int) -> None:
+        self._folder = storage_root / "blobs" / "sha256"
+        self._incoming = storage_root / "blobs" / "incoming"
+        self.max_bytes = max_bytes
+
+    def path_of(self, digest: Digest) -> Path:
+        """Where the blob lies, or would."""
+        value = parse_digest(digest).removeprefix("sha256:")
+        return self._folder / value[:2] / value
+
+    def find_size_now(self, digest: Digest) -> int | None:
+        """How many bytes the blob has, or None when it is not here. May wait for the disk."""
+        try:
+            return self.path_of(digest).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    async def find_size(self, digest: Digest) -> int | None:
+        """The same without keeping the event loop waiting."""
+        return await asyncio.to_thread(self.find_size_now, digest)
+
+    async def read(self, digest: Digest) -> AsyncIterator[bytes]:
+        """The blob's content, piece by piece. Raises NotFound."""
+        try:
+            descriptor = await asyncio.to_thread(os.open, self.path_of(digest), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise NotFound(f"there is no blob {digest}") from None
+        try:
+            while piece := await asyncio.to_thread(os.read, descriptor, _BATCH_BYTES):
+                yield piece
+        finally:
+            os.close(descriptor)
+
+    async def put(self, digest: Digest, pieces: AsyncIterator[bytes], encoding: Encoding) -> int:
+        """Keep the content that `pieces` carry, unless it is here; gives its size in bytes.
+
+        When this returns the blob is on disk under its name. A second upload of one digest, at once or later, is fine.
+
+        Raises:
+            BlobRefused: the content has another digest, or its encoding is broken.
+            TooLarge: the content is larger than `max_bytes`; no more than that was ever decoded.
+
+        """
+        present = await self.find_size(digest)
+        if present is not None:
+            async for _ in pieces:
+                pass  # the sender is in the middle of it: an answer before the end would look like a broken connection
+            return present
+        upload = await asyncio.to_thread(Upload, self._incoming, self.max_bytes, encoding)
+        try:
+            await _feed(upload, pieces)
+            return await asyncio.to_thread(upload.keep_as, digest, self.path_of(digest))
+        finally:
+            await asyncio.to_thread(upload.discard)
+
+
+async def _feed(upload: Upload, pieces: AsyncIterator[bytes]) -> None:
+    waiting = bytearray()
+    async for piece in pieces:
+        waiting += piece
+        if len(waiting) >= _BATCH_BYTES:
+            await asyncio.to_thread(upload.feed, bytes(waiting))
+            waiting.clear()
+    if waiting:
+        await asyncio.to_thread(upload.feed, bytes(waiting))

@@ -1,0 +1,111 @@
+"""What the API needs of the rest of the console, handed over by the composition root."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Protocol
+
+from fastapi import Depends, Request
+from prometheus_client import CollectorRegistry
+
+from starforge.contract.api import Curve
+from starforge.contract.executor import FleetView
+from starforge.recipes.model import Recipe
+from starforge_console.accounts.sign_in import Accounts, check_scope
+from starforge_console.accounts.tokens import Scope
+from starforge_console.admission.admit import Admission
+from starforge_console.blobs.store import BlobStore
+from starforge_console.clock import Clock
+from starforge_console.ledger.accounts import Account
+from starforge_console.ledger.database import Database
+from starforge_console.settings.console import ConsoleSettings
+from starforge_console.wakeups import Wakeups
+from starforge_console.web.polls import LongPolls
+
+
+class LogSlice(Protocol):
+    """Bytes of an attempt's log. `ended`: nothing will be added to it."""
+
+    @property
+    def content(self) -> bytes:
+        """The bytes from the asked offset on; empty when there are none yet."""
+
+    @property
+    def received_to(self) -> int:
+        """How many bytes of the log are here."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will be added."""
+
+
+class LogReader(Protocol):
+    """The logs that ingest has received."""
+
+    async def read_log(self, attempt: str, from_byte: int, limit_bytes: int) -> LogSlice:
+        """At most `limit_bytes` of the attempt's log from `from_byte` on."""
+
+    async def remove_logs(self, attempts: Sequence[str]) -> None:
+        """Remove the files that hold the logs of these attempts; fine when there are none."""
+
+
+class CurveReader(Protocol):
+    """The curves that ingest has received."""
+
+    async def curve(self, job: str, key: str, points: int) -> Curve:
+        """At most about `points` points that keep minima and maxima. Raises NotFound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiServices:
+    """Everything that the routes of the API use. `views` gives the fleets' capacity as last heard."""
+
+    ledger: Database
+    series: Database
+    logs: LogReader
+    curves: CurveReader
+    blobs: BlobStore
+    accounts: Accounts
+    admission: Admission
+    catalog: Mapping[str, Recipe]
+    views: Callable[[], Sequence[FleetView]]
+    clock: Clock
+    wakeups: Wakeups
+    settings: ConsoleSettings
+    metrics: CollectorRegistry
+
+
+async def services_of(request: Request) -> ApiServices:
+    """The services that the application was built with."""
+    services: ApiServices = request.app.state.services
+    return services
+
+
+async def polls_of(request: Request) -> LongPolls:
+    """The application's long polls."""
+    polls: LongPolls = request.app.state.polls
+    return polls
+
+
+async def reader_of(request: Request) -> Account:
+    """Whoever asks, signed in and allowed to read."""
+    services: ApiServices = request.app.state.services
+    account = await services.accounts.authenticate(request.headers.get("authorization"), peer_of(request))
+    check_scope(account, Scope.READ)
+    return account
+
+
+async def submitter_of(account: Annotated[Account, Depends(reader_of)]) -> Account:
+    """Whoever asks, signed in and allowed to submit, stop and delete."""
+    check_scope(account, Scope.SUBMIT)
+    return account
+
+
+def peer_of(request: Request) -> str:
+    """The address that the request came from."""
+    return request.client.host if request.client is not None else "unknown"
+
+
+Services = Annotated[ApiServices, Depends(services_of)]
+Polls = Annotated[LongPolls, Depends(polls_of)]
+Reader = Annotated[Account, Depends(reader_of)]
+Submitter = Annotated[Account, Depends(submitter_of)]

@@ -23,6 +23,17 @@ class AttemptState:
     gone_engine_started_at: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PoolAsk:
+    """One pool's shape, as placement reads it."""
+
+    nodes: int
+    gpus_per_node: int
+    series: str | None
+    cpus: float | None
+    memory_bytes: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobInFlight:
     """What `decide` needs of a job that holds a place: no spec, no log, no user."""
@@ -35,6 +46,7 @@ class JobInFlight:
     attempt: AttemptState
     grace_s: float
     max_runtime_s: float | None
+    pools: tuple[PoolAsk, ...]
     stop_by: float | None = None
     """When the job must have ended by itself, once a stop or pause is wished."""
     note: str = ""
@@ -51,15 +63,4 @@ class QueuedJob:
     submitted_at: float
     number: int
     """Which attempt the next one is, counted from 1."""
-    pools: tuple["PoolAsk", ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PoolAsk:
-    """One pool's shape, as placement reads it."""
-
-    nodes: int
-    gpus_per_node: int
-    series: str | None
-    cpus: float | None
-    memory_bytes: int | None
+    pools: tuple[PoolAsk, ...]

@@ -1,5 +1,6 @@
 """Jobs that hold a place: read for the loops, leased by them, annotated while they run."""
 
+import json
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ from sqlalchemy import Connection, Row, Select, select, update
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import HOLDS_A_PLACE, DesiredState, JobState, Reason
-from starforge_console.domain.job import AttemptState, JobInFlight
+from starforge_console.domain.job import AttemptState, JobInFlight, PoolAsk
 from starforge_console.ledger.moves import JobRef
 from starforge_console.ledger.tables import attempts, jobs
 
@@ -54,10 +55,14 @@ def note_gone(connection: Connection, attempt: AttemptId, at: float, engine_star
     )
 
 
-def note_progress(connection: Connection, job: JobRef, note: str) -> None:
+def note_progress(connection: Connection, job: JobRef, note: str) -> bool:
     """Show `note` beside the state; changes nothing else, and nothing at all once the job has moved on."""
-    connection.execute(
-        update(jobs).where(jobs.c.id == job.id, jobs.c.version == job.version, jobs.c.note != note).values(note=note)
+    return bool(
+        connection.execute(
+            update(jobs)
+            .where(jobs.c.id == job.id, jobs.c.version == job.version, jobs.c.note != note)
+            .values(note=note)
+        ).rowcount
     )
 
 
@@ -83,6 +88,7 @@ def _in_flight_query() -> Select[Any]:
         jobs.c.attempt_number,
         jobs.c.grace_s,
         jobs.c.max_runtime_s,
+        jobs.c.pools,
         jobs.c.stop_by,
         jobs.c.note,
     )
@@ -102,6 +108,7 @@ def _in_flight(row: Row[Any]) -> JobInFlight:
         version=row.version,
         grace_s=row.grace_s,
         max_runtime_s=row.max_runtime_s,
+        pools=tuple(PoolAsk(**pool) for pool in json.loads(row.pools)),
         stop_by=row.stop_by,
         note=row.note,
         attempt=AttemptState(

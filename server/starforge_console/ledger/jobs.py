@@ -11,7 +11,7 @@ from starforge.contract.states import ENDED, HOLDS_A_PLACE, DesiredState, JobSta
 from starforge.errors import Conflict, NotFound
 from starforge_console.domain.job import PoolAsk
 from starforge_console.ledger.moves import Change, Guard, JobRef, move, note_timeline
-from starforge_console.ledger.tables import attempts, events, idempotency, jobs
+from starforge_console.ledger.tables import attempt_outputs, attempts, event_marks, events, idempotency, jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +159,8 @@ def delete_job(connection: Connection, job_id: JobId) -> list[AttemptId]:
     found = connection.execute(select(attempts.c.id, attempts.c.cleaned_at).where(attempts.c.job_id == job_id)).all()
     if any(attempt.cleaned_at is None for attempt in found):
         raise Conflict(f"job {job_id} is still being cleaned up", next_step="try again in a moment")
+    for told in (attempt_outputs, event_marks):
+        connection.execute(delete(told).where(told.c.attempt.in_([attempt.id for attempt in found])))
     for table in (events, idempotency, attempts):
         connection.execute(delete(table).where(table.c.job_id == job_id))
     connection.execute(delete(jobs).where(jobs.c.id == job_id))

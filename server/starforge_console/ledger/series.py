@@ -1,17 +1,18 @@
 """What jobs report in bulk: how far each stream is received, where its log bytes lie, and the points of its curves."""
 
-import math
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
+from starforge_console.domain.points import Columns, Point, Summary, build_summary
 from starforge_console.ledger.tables import log_segments, metric_chunks, metric_keys, streams
 
 CHUNK_POINTS: Final = 1024
 """A chunk is closed when it holds this many points; the open one is rewritten as points arrive."""
+KEYS_AT_MOST: Final = 5000
+"""So many curves a job may have; points of further keys are not kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,44 +26,13 @@ class Segment:
     crc: int
 
 
-@dataclass(slots=True)
-class Columns:
-    """Points of one key in columns of equal length."""
-
-    steps: "array[int]"
-    values: "array[float]"
-    times: "array[float]"
-
-    @classmethod
-    def empty(cls) -> "Columns":
-        """No points."""
-        return cls(array("q"), array("d"), array("d"))
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ChunkSummary:
-    """What a long curve is drawn from instead of the points themselves. Values are None where all are NaN."""
+    """What a long curve is drawn from instead of the points themselves."""
 
     number: int
     attempt: int
-    count: int
-    first_step: int
-    last_step: int
-    min_step: int
-    min_value: float | None
-    max_step: int
-    max_value: float | None
-
-
-def received_to(connection: Connection, attempt: str, stream: str) -> int:
-    """Up to which byte the stream is durable here."""
-    known = connection.execute(
-        select(streams.c.received_to).where(streams.c.attempt == attempt, streams.c.stream == stream)
-    ).scalar()
-    return known or 0
+    summary: Summary
 
 
 def stream_state(connection: Connection, attempt: str, stream: str) -> tuple[int, bool]:
@@ -74,14 +44,16 @@ def stream_state(connection: Connection, attempt: str, stream: str) -> tuple[int
 
 
 def advance_stream(connection: Connection, attempt: str, stream: str, before: int, to: int) -> bool:
-    """Move the mark from `before` to `to`; False when it stands elsewhere by now."""
+    """Move the mark from `before` to `to`; False when it stands elsewhere by now, or the stream has ended."""
     here = (streams.c.attempt == attempt) & (streams.c.stream == stream)
     if connection.execute(select(streams.c.attempt).where(here)).first() is None:
         if before != 0:
             return False
         connection.execute(insert(streams).values(attempt=attempt, stream=stream, received_to=to, ended=False))
         return True
-    moved = connection.execute(update(streams).where(here, streams.c.received_to == before).values(received_to=to))
+    moved = connection.execute(
+        update(streams).where(here, streams.c.received_to == before, ~streams.c.ended).values(received_to=to)
+    )
     return moved.rowcount > 0
 
 
@@ -108,6 +80,19 @@ def add_segment(connection: Connection, attempt: str, stream: str, segment: Segm
     )
 
 
+def extend_segment(connection: Connection, attempt: str, stream: str, segment: Segment) -> None:
+    """Let the segment that starts where `segment` does reach as far as it."""
+    connection.execute(
+        update(log_segments)
+        .where(
+            log_segments.c.attempt == attempt,
+            log_segments.c.stream == stream,
+            log_segments.c.from_byte == segment.from_byte,
+        )
+        .values(to_byte=segment.to_byte, crc=segment.crc)
+    )
+
+
 def list_segments(connection: Connection, attempt: str, stream: str, from_byte: int, limit: int) -> Sequence[Segment]:
     """The next `limit` segments that reach past `from_byte`, in order."""
     rows = connection.execute(
@@ -116,16 +101,31 @@ def list_segments(connection: Connection, attempt: str, stream: str, from_byte: 
         .order_by(log_segments.c.from_byte)
         .limit(limit)
     ).all()
-    return [
-        Segment(from_byte=row.from_byte, to_byte=row.to_byte, file=row.file, position=row.position, crc=row.crc)
-        for row in rows
-    ]
+    return [_segment(row._mapping) for row in rows]  # noqa: SLF001 - the documented way to a row's names
 
 
-def add_points(connection: Connection, job_id: str, attempt: int, points: Mapping[str, Columns]) -> None:
-    """Append points to the curves of a job, key by key."""
+def find_last_segment(connection: Connection, attempt: str, stream: str) -> Segment | None:
+    """The segment that reaches furthest, if there is any."""
+    row = connection.execute(
+        select(log_segments)
+        .where(log_segments.c.attempt == attempt, log_segments.c.stream == stream)
+        .order_by(log_segments.c.from_byte.desc())
+        .limit(1)
+    ).first()
+    return None if row is None else _segment(row._mapping)  # noqa: SLF001 - the documented way to a row's names
+
+
+def add_points(connection: Connection, job_id: str, attempt: int, points: Mapping[str, Columns]) -> int:
+    """Append points to the curves of a job, key by key; gives how many were not kept for want of a free key."""
+    known = list_keys(connection, job_id)
+    refused = 0
     for key, columns in points.items():
-        _append(connection, job_id, key, attempt, columns)
+        if key not in known and len(known) >= KEYS_AT_MOST:
+            refused += len(columns)
+            continue
+        known.setdefault(key, 0)
+        _append(connection, (job_id, key, attempt), columns)
+    return refused
 
 
 def list_keys(connection: Connection, job_id: str) -> dict[str, int]:
@@ -138,25 +138,32 @@ def list_keys(connection: Connection, job_id: str) -> dict[str, int]:
     return {row.key: row.points for row in rows}
 
 
-def list_summaries(connection: Connection, job_id: str, key: str) -> Sequence[ChunkSummary]:
+def list_summaries(connection: Connection, job_id: str, key: str) -> list[ChunkSummary]:
     """The summaries of a key's chunks, in order of arrival."""
-    columns = [metric_chunks.c[name] for name in ChunkSummary.__dataclass_fields__]
     rows = connection.execute(
-        select(*columns)
+        select(*[metric_chunks.c[name] for name in _SUMMARY_COLUMNS])
         .where(metric_chunks.c.job_id == job_id, metric_chunks.c.key == key)
         .order_by(metric_chunks.c.number)
     ).all()
-    return [ChunkSummary(**dict(row._mapping)) for row in rows]  # noqa: SLF001 - the documented way to a row's names
+    return [_chunk_summary(*row) for row in rows]
 
 
-def load_points(connection: Connection, job_id: str, key: str) -> Sequence[tuple[int, Columns]]:
-    """All points of a key as (attempt number, columns), in order of arrival."""
-    rows = connection.execute(
-        select(metric_chunks)
-        .where(metric_chunks.c.job_id == job_id, metric_chunks.c.key == key)
-        .order_by(metric_chunks.c.number)
-    ).all()
-    return [(row.attempt, _unpack(row)) for row in rows]
+def load_chunks(connection: Connection, job_id: str, key: str, numbers: Iterable[int]) -> dict[int, Columns]:
+    """The points of the chunks of these numbers."""
+    wanted = sorted(numbers)
+    chunks: dict[int, Columns] = {}
+    for start in range(0, len(wanted), _NUMBERS_A_QUERY):
+        rows = connection.execute(
+            select(
+                metric_chunks.c.number, metric_chunks.c.steps, metric_chunks.c["values"], metric_chunks.c.times
+            ).where(
+                metric_chunks.c.job_id == job_id,
+                metric_chunks.c.key == key,
+                metric_chunks.c.number.in_(wanted[start : start + _NUMBERS_A_QUERY]),
+            )
+        ).all()
+        chunks.update((number, Columns.unpack(*packed)) for number, *packed in rows)
+    return chunks
 
 
 def delete_series(connection: Connection, job_id: str, attempts: Iterable[str]) -> None:
@@ -168,63 +175,90 @@ def delete_series(connection: Connection, job_id: str, attempts: Iterable[str]) 
             connection.execute(delete(table).where(table.c.attempt == attempt))
 
 
-def _append(connection: Connection, job_id: str, key: str, attempt: int, columns: Columns) -> None:
+_NUMBERS_A_QUERY: Final = 500
+_SUMMARY_COLUMNS: Final = (
+    *("number", "attempt", "count", "first_step", "last_step"),
+    *("min_step", "min_value", "min_time", "max_step", "max_value", "max_time", "nan_step", "nan_time"),
+)
+
+
+def _segment(row: Mapping[str, Any]) -> Segment:
+    return Segment(
+        from_byte=row["from_byte"],
+        to_byte=row["to_byte"],
+        file=row["file"],
+        position=row["position"],
+        crc=row["crc"],
+    )
+
+
+def _chunk_summary(
+    number: int, attempt: int, count: int, first_step: int, last_step: int, *extremes: Any
+) -> ChunkSummary:  # noqa: ANN401 - a row's columns, in the order of _SUMMARY_COLUMNS
+    min_step, min_value, min_time, max_step, max_value, max_time, nan_step, nan_time = extremes
+    return ChunkSummary(
+        number,
+        attempt,
+        Summary(
+            count=count,
+            first_step=first_step,
+            last_step=last_step,
+            low=None if min_step is None else Point(min_step, min_value, min_time),
+            high=None if max_step is None else Point(max_step, max_value, max_time),
+            nan=None if nan_step is None else Point(nan_step, float("nan"), nan_time),
+        ),
+    )
+
+
+def _append(connection: Connection, place: tuple[str, str, int], columns: Columns) -> None:
+    job_id, key, attempt = place
     here = (metric_keys.c.job_id == job_id) & (metric_keys.c.key == key)
     known = connection.execute(select(metric_keys.c.points, metric_keys.c.chunks).where(here)).first()
-    chunks = known.chunks if known is not None else 0
-    pending = columns
-    if chunks:
-        last = (metric_chunks.c.job_id == job_id) & (metric_chunks.c.key == key) & (metric_chunks.c.number == chunks)
-        row = connection.execute(select(metric_chunks).where(last)).one()
-        if row.attempt == attempt and row._mapping["count"] < CHUNK_POINTS:  # noqa: SLF001 - `count` is a method of rows
-            connection.execute(delete(metric_chunks).where(last))
-            pending = _join(_unpack(row), columns)
-            chunks -= 1
+    closed, pending = _take_open_chunk(connection, place, 0 if known is None else known.chunks)
+    pending.extend(columns)
+    chunks = closed
+    rows = []
     for start in range(0, len(pending), CHUNK_POINTS):
         chunks += 1
-        _insert_chunk(connection, (job_id, key, chunks, attempt), _slice(pending, start, start + CHUNK_POINTS))
+        row = _build_chunk(pending.part(start, start + CHUNK_POINTS))
+        rows.append({"job_id": job_id, "key": key, "number": chunks, "attempt": attempt, **row})
+    connection.execute(insert(metric_chunks), rows)
     if known is None:
         connection.execute(insert(metric_keys).values(job_id=job_id, key=key, points=len(columns), chunks=chunks))
     else:
         connection.execute(update(metric_keys).where(here).values(points=known.points + len(columns), chunks=chunks))
 
 
-def _insert_chunk(connection: Connection, place: tuple[str, str, int, int], columns: Columns) -> None:
-    job_id, key, number, attempt = place
-    finite = [(value, step) for value, step in zip(columns.values, columns.steps, strict=True) if not math.isnan(value)]
-    low, high = (min(finite), max(finite)) if finite else ((None, columns.steps[0]), (None, columns.steps[0]))
-    connection.execute(
-        insert(metric_chunks).values(
-            job_id=job_id,
-            key=key,
-            number=number,
-            attempt=attempt,
-            count=len(columns),
-            first_step=columns.steps[0],
-            last_step=columns.steps[-1],
-            min_value=low[0],
-            min_step=low[1],
-            max_value=high[0],
-            max_step=high[1],
-            steps=columns.steps.tobytes(),
-            values=columns.values.tobytes(),
-            times=columns.times.tobytes(),
-        )
-    )
+def _take_open_chunk(connection: Connection, place: tuple[str, str, int], chunks: int) -> tuple[int, Columns]:
+    """How many chunks are closed, and the points of the open one of this attempt, which is taken out."""
+    job_id, key, attempt = place
+    last = (metric_chunks.c.job_id == job_id) & (metric_chunks.c.key == key) & (metric_chunks.c.number == chunks)
+    is_open = (metric_chunks.c.attempt == attempt) & (metric_chunks.c["count"] < CHUNK_POINTS)
+    row = connection.execute(
+        select(metric_chunks.c.steps, metric_chunks.c["values"], metric_chunks.c.times).where(last, is_open)
+    ).first()
+    if row is None:
+        return chunks, Columns.empty()
+    connection.execute(delete(metric_chunks).where(last))
+    return chunks - 1, Columns.unpack(*row)
 
 
-def _unpack(row: Row[tuple[object, ...]]) -> Columns:
-    fields = row._mapping  # noqa: SLF001 - `values` and `count` are methods of rows
-    columns = Columns.empty()
-    columns.steps.frombytes(fields["steps"])
-    columns.values.frombytes(fields["values"])
-    columns.times.frombytes(fields["times"])
-    return columns
-
-
-def _join(first: Columns, second: Columns) -> Columns:
-    return Columns(first.steps + second.steps, first.values + second.values, first.times + second.times)
-
-
-def _slice(columns: Columns, start: int, end: int) -> Columns:
-    return Columns(columns.steps[start:end], columns.values[start:end], columns.times[start:end])
+def _build_chunk(columns: Columns) -> dict[str, Any]:
+    summary = build_summary(columns)
+    low, high, nan = summary.low, summary.high, summary.nan
+    return {
+        "count": summary.count,
+        "first_step": summary.first_step,
+        "last_step": summary.last_step,
+        "min_step": low and low.step,
+        "min_value": low and low.value,
+        "min_time": low and low.time,
+        "max_step": high and high.step,
+        "max_value": high and high.value,
+        "max_time": high and high.time,
+        "nan_step": nan and nan.step,
+        "nan_time": nan and nan.time,
+        "steps": columns.steps.tobytes(),
+        "values": columns.values.tobytes(),
+        "times": columns.times.tobytes(),
+    }

@@ -162,6 +162,28 @@ idempotency = Table(
     Column("at", Float, nullable=False),
 )
 
+event_marks = Table(
+    "event_marks",
+    ledger,
+    Column("attempt", Text, ForeignKey("attempts.id"), primary_key=True),
+    Column("received_to", BigInteger, nullable=False),
+    Column("entries", Integer, nullable=False),
+    Column("told", Text, nullable=False),
+)
+"""How far an attempt's events are in the timeline: beside it, so that a crash neither loses nor doubles an entry."""
+
+attempt_outputs = Table(
+    "attempt_outputs",
+    ledger,
+    Column("attempt", Text, ForeignKey("attempts.id"), primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("path", Text, primary_key=True),
+    Column("step", BigInteger),
+    Column("bytes", BigInteger),
+    Column("sha256", Text),
+)
+"""Artifacts and checkpoints that an attempt has told of."""
+
 streams = Table(
     "streams",
     series,
@@ -203,10 +225,14 @@ metric_chunks = Table(
     Column("count", Integer, nullable=False),
     Column("first_step", BigInteger, nullable=False),
     Column("last_step", BigInteger, nullable=False),
-    Column("min_step", BigInteger, nullable=False),
+    Column("min_step", BigInteger),
     Column("min_value", Float),
-    Column("max_step", BigInteger, nullable=False),
+    Column("min_time", Float),
+    Column("max_step", BigInteger),
     Column("max_value", Float),
+    Column("max_time", Float),
+    Column("nan_step", BigInteger),
+    Column("nan_time", Float),
     Column("steps", LargeBinary, nullable=False),
     Column("values", LargeBinary, nullable=False),
     Column("times", LargeBinary, nullable=False),

@@ -1,0 +1,122 @@
+"""Assembles attempts: reads the spec, makes folders and capsule on the storage, gives the LaunchRequest."""
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from starforge.contract.capsule import INGEST_TOKEN_NAME, ControlFile, Desired
+from starforge.contract.ids import AttemptId, JobId, job_of, number_of
+from starforge.contract.jobspec import JobSpec, parse_jobspec
+from starforge.contract.launch import LaunchRequest, Secret
+from starforge.errors import LaunchRefused, NodeFault
+from starforge.recipes.model import Recipe
+from starforge_console.assembly.build import Placed, build_capsule, build_request
+from starforge_console.assembly.capsule import make_folders, write_capsule, write_control
+from starforge_console.assembly.layout import StorageLayout
+from starforge_console.assembly.tokens import attempt_token
+from starforge_console.domain.job import JobInFlight
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.fleets import Fleet
+from starforge_console.ledger.jobs import load_spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssemblySettings:
+    """What every attempt of this console shares. `job_user` is used where a fleet names no user of its own."""
+
+    install: str
+    storage: StorageLayout
+    runner: Path
+    ingest_url: str
+    job_user: tuple[int, int]
+    token_key: bytes
+
+
+class Assembler:
+    """Makes attempts ready to start. Preparing one twice gives the same request and the same files."""
+
+    def __init__(
+        self,
+        settings: AssemblySettings,
+        catalog: Mapping[str, Recipe],
+        fleets: Mapping[str, Fleet],
+        ledger: Database,
+    ) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._fleets = fleets
+        self._ledger = ledger
+
+    async def prepare(self, job: JobInFlight) -> LaunchRequest:
+        """The LaunchRequest of the job's newest attempt, with its folders and capsule on disk.
+
+        Raises:
+            NodeFault: the storage refused.
+            LaunchRefused: the method is not published here any more.
+
+        """
+        text = await self._ledger.read(lambda connection: load_spec(connection, job.id))
+        return await asyncio.to_thread(self._prepare, parse_jobspec(json.loads(text)), job)
+
+    async def tell(self, attempt: AttemptId, desired: Desired, grace_s: float | None, sequence: int) -> None:
+        """Write the desired state where the attempt's runner looks."""
+        path = self._settings.storage.attempt(attempt).control
+        await asyncio.to_thread(write_control, path, ControlFile(desired, grace_s, sequence))
+
+    def token(self, attempt: AttemptId) -> str:
+        """The token with which `attempt` reports."""
+        return attempt_token(self._settings.token_key, attempt)
+
+    def _prepare(self, spec: JobSpec, job: JobInFlight) -> LaunchRequest:
+        recipe = self._catalog.get(spec.spec.recipe.name)
+        if recipe is None:
+            raise LaunchRefused(
+                f"the method {spec.spec.recipe.name} is not published here any more", next_step="submit again"
+            )
+        placed = self._place(spec, job)
+        storage = self._settings.storage
+        layout = storage.attempt(placed.attempt)
+        owner = _parse_user(placed.user)
+        try:
+            make_folders(layout.writable(), owner)
+            layout.mount.mkdir(parents=True, exist_ok=True)
+            digest = write_capsule(layout.capsule, build_capsule(spec, recipe, placed), self._settings.runner)
+        except OSError as error:
+            raise NodeFault(
+                f"the storage refused the attempt's files: {error.strerror}",
+                why=str(error.filename or storage.root),
+                next_step="look at the storage root's space and rights",
+            ) from error
+        secrets = {INGEST_TOKEN_NAME: Secret(self.token(placed.attempt))}
+        return build_request(spec, placed, storage, digest, secrets)
+
+    def _place(self, spec: JobSpec, job: JobInFlight) -> Placed:
+        fleet = self._fleets[job.attempt.target.fleet]
+        uid, gid = self._settings.job_user
+        user = {None: f"{uid}:{gid}", "image": None}.get(fleet.user, fleet.user)
+        resumes = spec.spec.lifecycle.resume == "auto"
+        return Placed(
+            attempt=job.attempt.id,
+            install=self._settings.install,
+            fleet=fleet.name,
+            node=job.attempt.target.node,
+            network=fleet.network,
+            user=user,
+            ingest_url=self._settings.ingest_url,
+            resume_from=self._older_checkpoints(job.attempt.id) if resumes else (),
+        )
+
+    def _older_checkpoints(self, attempt: AttemptId) -> Sequence[Path]:
+        job, number = JobId(job_of(attempt)), number_of(attempt)
+        folders = [self._settings.storage.attempt_number(job, older).checkpoints for older in range(number - 1, 0, -1)]
+        return [folder for folder in folders if folder.is_dir() and any(os.scandir(folder))]
+
+
+def _parse_user(user: str | None) -> tuple[int, int] | None:
+    if user is None:
+        return None
+    uid, _, gid = user.partition(":")
+    return int(uid), int(gid or uid)

@@ -1,0 +1,120 @@
+"""From a JobSpec to a LaunchRequest: pure, so that a test compares the whole."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from starforge.contract import capsule as c
+from starforge.contract.environment import Binding, spec_to_env
+from starforge.contract.ids import AttemptId, Digest, job_of, number_of
+from starforge.contract.jobspec import JobSpec
+from starforge.contract.launch import LaunchRequest, Mount, Network, PoolRequest, Secret
+from starforge.recipes.adapters import build_plan
+from starforge.recipes.model import Recipe
+from starforge_console.assembly.layout import WORKSPACE_IN_CONTAINER, StorageLayout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """What the console knows of an attempt when it is assembled.
+
+    `user` is `uid:gid`, or None for the image's own user. `resume_from` holds the checkpoint folders of older attempts,
+    newest first.
+    """
+
+    attempt: AttemptId
+    install: str
+    fleet: str
+    node: str
+    network: Network
+    user: str | None
+    ingest_url: str
+    resume_from: Sequence[Path] = ()
+
+
+def build_capsule(spec: JobSpec, recipe: Recipe, placed: Placed) -> c.Capsule:
+    """What the runner reads inside the container."""
+    plan = build_plan(recipe, spec, resume=spec.spec.lifecycle.resume == "auto")
+    runtime = next((one for one in recipe.runtimes if one.version == spec.spec.framework.version), recipe.runtimes[0])
+    modules = tuple(c.Requirement(module, specifier) for module, specifier in runtime.modules.items())
+    return c.Capsule(
+        version=c.CAPSULE_VERSION,
+        job=job_of(placed.attempt),
+        attempt=placed.attempt,
+        number=number_of(placed.attempt),
+        node_count=sum(pool.nodes for pool in spec.spec.resources.pools),
+        spec=spec.model_dump(mode="json", exclude_none=True),
+        plan=plan,
+        requirements=c.Requirements(python=runtime.python, modules=modules, gpus=None),
+        workspace=c.Workspace(WORKSPACE_IN_CONTAINER, spec.spec.workspace.digest),
+        ingest=None if placed.network is Network.NONE else c.Ingest(placed.ingest_url),
+        limits=c.Limits(spec.spec.lifecycle.grace_s, spec.spec.lifecycle.max_runtime_s),
+        resume_from=tuple(str(path) for path in placed.resume_from),
+    )
+
+
+def build_request(
+    spec: JobSpec, placed: Placed, storage: StorageLayout, capsule_digest: Digest, secrets: Mapping[str, Secret]
+) -> LaunchRequest:
+    """The attempt as an executor takes it."""
+    layout = storage.attempt(placed.attempt)
+    job, number = job_of(placed.attempt), number_of(placed.attempt)
+    binding = Binding(
+        job=job,
+        attempt=placed.attempt,
+        number=number,
+        fleet=placed.fleet,
+        attempt_dir=str(layout.root),
+        out_dir=str(layout.out),
+        model_cache_dir=str(layout.root / "home" / ".cache" / "huggingface"),
+        capsule_digest=capsule_digest,
+    )
+    return LaunchRequest(
+        attempt=placed.attempt,
+        job=job,
+        number=number,
+        install=placed.install,
+        fleet=placed.fleet,
+        image=spec.spec.framework.image,
+        command=(f"{c.CAPSULE_MOUNT}/{c.BOOTSTRAP_FILE}",),
+        workdir=str(layout.root),
+        user=placed.user,
+        env=spec_to_env(spec, binding),
+        secrets=dict(secrets),
+        mounts=_build_mounts(spec, placed, storage),
+        pools=_build_pools(spec),
+        labels={},
+        network=placed.network,
+        grace_s=spec.spec.lifecycle.grace_s,
+        max_runtime_s=spec.spec.lifecycle.max_runtime_s,
+        shm_bytes=None,
+        capsule_digest=capsule_digest,
+        ingest_url=placed.ingest_url,
+    )
+
+
+def _build_mounts(spec: JobSpec, placed: Placed, storage: StorageLayout) -> tuple[Mount, ...]:
+    """Exactly these: the attempt, the job's outputs, its workspace, and older checkpoints; never the storage root."""
+    layout = storage.attempt(placed.attempt)
+    workspace = storage.blob(Digest(spec.spec.workspace.digest))
+    return (
+        Mount(str(layout.root), str(layout.root), read_only=False),
+        Mount(str(layout.capsule), str(layout.mount), read_only=True),
+        Mount(str(layout.out), str(layout.out), read_only=False),
+        Mount(str(workspace), WORKSPACE_IN_CONTAINER, read_only=True),
+        *(Mount(str(path), str(path), read_only=True) for path in placed.resume_from),
+    )
+
+
+def _build_pools(spec: JobSpec) -> tuple[PoolRequest, ...]:
+    return tuple(
+        PoolRequest(
+            name=pool.name,
+            nodes=pool.nodes,
+            gpus_per_node=pool.gpus_per_node,
+            series=pool.series,
+            cpus=pool.cpus,
+            memory_bytes=pool.memory_bytes,
+        )
+        for pool in spec.spec.resources.pools
+    )

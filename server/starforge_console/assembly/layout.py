@@ -1,0 +1,81 @@
+"""Where a run's files lie below the storage root: one place for every path that console, machines and jobs share."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from starforge.contract import capsule
+from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
+
+STORAGE_MARK: Final = ".starforge-storage"
+"""Holds the storage's id; read and compared before every launch, so that an unmounted share is noticed."""
+
+WORKSPACE_IN_CONTAINER: Final = "/opt/starforge/workspace.tar"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptLayout:
+    """The folders and files of one attempt."""
+
+    root: Path
+    out: Path
+
+    @property
+    def capsule(self) -> Path:
+        """The capsule as the console writes it, mounted read-only at `mount`."""
+        return self.root / capsule.CAPSULE_DIRECTORY
+
+    @property
+    def mount(self) -> Path:
+        """Where the container sees the capsule."""
+        return self.root / capsule.CAPSULE_MOUNT
+
+    @property
+    def control(self) -> Path:
+        """The desired state, for the runner."""
+        return self.root / capsule.CONTROL_FILE
+
+    @property
+    def exit_record(self) -> Path:
+        """The runner's record of the end."""
+        return self.root / capsule.EXIT_FILE
+
+    @property
+    def checkpoints(self) -> Path:
+        """This attempt's checkpoints."""
+        return self.root / capsule.CKPT_DIRECTORY
+
+    def writable(self) -> tuple[Path, ...]:
+        """The folders that the job writes to, each made for its user."""
+        names = (capsule.WORK_DIRECTORY, capsule.CKPT_DIRECTORY, capsule.SPOOL_DIRECTORY, capsule.node_directory(0))
+        return (self.root, *(self.root / name for name in (*names, "home")), self.out)
+
+
+@dataclass(frozen=True, slots=True)
+class StorageLayout:
+    """Paths below the storage root."""
+
+    root: Path
+
+    @property
+    def mark(self) -> Path:
+        """The file that names this storage."""
+        return self.root / STORAGE_MARK
+
+    def run(self, job: JobId) -> Path:
+        """Everything of one job."""
+        return self.root / "runs" / job
+
+    def attempt(self, attempt: AttemptId) -> AttemptLayout:
+        """The layout of one attempt."""
+        return self.attempt_number(job_of(attempt), number_of(attempt))
+
+    def attempt_number(self, job: JobId, number: int) -> AttemptLayout:
+        """The layout of attempt `number` of `job`."""
+        run = self.run(job)
+        return AttemptLayout(run / "attempts" / str(number), run / "out")
+
+    def blob(self, digest: Digest) -> Path:
+        """Where the blob of that digest lies."""
+        hexadecimal = digest.removeprefix("sha256:")
+        return self.root / "blobs" / "sha256" / hexadecimal[:2] / hexadecimal

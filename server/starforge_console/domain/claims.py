@@ -1,0 +1,61 @@
+"""Claims: a view of capacity, less what was given away since the machines were asked."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from starforge.containers.spec import decide_share
+from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
+from starforge.contract.ids import AttemptId
+from starforge.contract.launch import PoolRequest
+from starforge_console.domain.job import JobInFlight, PoolAsk
+
+
+def claim_targets(view: FleetView, in_flight: Sequence[JobInFlight]) -> FleetView:
+    """The view less every attempt that is targeted there and that its machine does not list yet."""
+    listed = {attempt for node in view.nodes for attempt in node.held}
+    for job in in_flight:
+        if job.attempt.target.fleet == view.fleet and job.attempt.id not in listed:
+            view = claim(view, job.attempt.target.node, job.attempt.id, job.pools)
+    return view
+
+
+def claim(view: FleetView, node: str, attempt: AttemptId, pools: Sequence[PoolAsk]) -> FleetView:
+    """The view once `attempt` has what it asks for on `node`; which GPUs it gets is the machine's choice."""
+    requests = pool_requests(pools)
+    nodes = tuple(_claim_on(one, attempt, requests) if one.name == node else one for one in view.nodes)
+    return replace(view, nodes=nodes)
+
+
+def pool_requests(pools: Sequence[PoolAsk]) -> tuple[PoolRequest, ...]:
+    """The queue's narrow pools as placement takes them."""
+    return tuple(
+        PoolRequest(
+            name=f"pool{index}",
+            nodes=pool.nodes,
+            gpus_per_node=pool.gpus_per_node,
+            series=pool.series,
+            cpus=pool.cpus,
+            memory_bytes=pool.memory_bytes,
+        )
+        for index, pool in enumerate(pools)
+    )
+
+
+def _claim_on(node: NodeView, attempt: AttemptId, pools: Sequence[PoolRequest]) -> NodeView:
+    gpus, cpus, memory_bytes = node.gpus, 0.0, 0
+    for pool in pools:
+        gpus = _take(gpus, attempt, pool)
+        share = decide_share(pool, node.cpus, node.memory_bytes, len(node.gpus))
+        cpus += share.cpus
+        memory_bytes += share.memory_bytes
+    return replace(node, gpus=gpus, held={**node.held, attempt: (cpus, memory_bytes)})
+
+
+def _take(gpus: tuple[GpuView, ...], attempt: AttemptId, pool: PoolRequest) -> tuple[GpuView, ...]:
+    left = pool.gpus_per_node
+    taken = []
+    for gpu in sorted(gpus, key=lambda one: one.index):
+        fits = gpu.state is GpuState.FREE and pool.series in {None, gpu.series}
+        taken.append(replace(gpu, state=GpuState.HELD, attempt=attempt) if fits and left > 0 else gpu)
+        left -= fits and left > 0
+    return tuple(taken)

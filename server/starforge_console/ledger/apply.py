@@ -1,0 +1,90 @@
+"""Applies a decision to a job: the move, what was seen of its attempt and the retry, in one transaction."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection
+
+from starforge.contract.observation import Seen
+from starforge.contract.states import ENDED, FREE_OF_CHARGE, JobState, Reason, advance
+from starforge_console.domain.exit_reason import ExitReason
+from starforge_console.domain.job import JobInFlight
+from starforge_console.domain.reconcile import Move
+from starforge_console.domain.retry import RetryPlan, decide_retry
+from starforge_console.ledger.endings import end_token
+from starforge_console.ledger.moves import Change, Guard, JobRef, move
+from starforge_console.ledger.queue import load_budget
+
+TOKEN_AFTER_END_S: Final = 3600.0
+"""How long an attempt may still report after its end."""
+
+
+def ref_of(job: JobInFlight) -> JobRef:
+    """The job as a move guards it."""
+    return JobRef(id=job.id, state=job.state, version=job.version, attempt=job.attempt.id, number=job.attempt.number)
+
+
+def apply_move(connection: Connection, job: JobInFlight, decision: Move, guard: Guard) -> JobRef | None:
+    """Apply `decision`; None when the job has changed since it was read, and then nothing is written."""
+    after = _state_after(job.state, decision.reasons)
+    retry = None
+    job_values: dict[str, Any] = {}
+    if after is JobState.FAILED:
+        budget = load_budget(connection, job.id)
+        retry = decide_retry(decision.reasons[-1], job.desired, budget, guard.now)
+        job_values = _retry_values(retry, budget.retries_left, budget.free_used)
+    change = Change(
+        note=decision.note,
+        job=job_values,
+        attempt={**_seen_values(decision.seen), **_exit_values(decision.exit, decision.reasons[-1], retry)},
+    )
+    moved = move(connection, ref_of(job), decision.reasons, guard, change)
+    if moved is not None and after not in {JobState.PENDING, JobState.RUNNING}:
+        end_token(connection, job.attempt.id, guard.now + TOKEN_AFTER_END_S)
+    return moved
+
+
+def ends_attempt(reasons: Sequence[Reason], state: JobState) -> bool:
+    """Whether the attempt is over once `reasons` are applied to `state`."""
+    return _state_after(state, reasons) in ENDED | {JobState.QUEUED, JobState.PAUSED}
+
+
+def _state_after(state: JobState, reasons: Sequence[Reason]) -> JobState:
+    for reason in reasons:
+        state = advance(state, reason)
+    return state
+
+
+def _retry_values(retry: RetryPlan | None, retries_left: int, free_used: int) -> dict[str, Any]:
+    if retry is None:
+        return {"retry_at": None}
+    if retry.costs_retry:
+        return {"retry_at": retry.at, "retries_left": retries_left - 1, "free_retries": 0}
+    return {"retry_at": retry.at, "free_retries": free_used + 1}
+
+
+def _seen_values(seen: Seen | None) -> dict[str, Any]:
+    if seen is None:
+        return {}
+    values: dict[str, Any] = {}
+    if seen.gpus:
+        values["gpus"] = json.dumps(list(seen.gpus))
+    if seen.image_id is not None:
+        values["image_id"] = seen.image_id
+    return values
+
+
+def _exit_values(why: ExitReason | None, reason: Reason, retry: RetryPlan | None) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if retry is not None:
+        values["costs_retry"] = reason not in FREE_OF_CHARGE
+    if why is not None:
+        evidence = {
+            "category": why.category.value,
+            "summary": why.summary,
+            "confidence": why.confidence.value,
+            "facts": why.facts,
+        }
+        values |= {"exit_code": why.code, "evidence": json.dumps(evidence)}
+    return values

@@ -1,0 +1,50 @@
+"""Cleanup: reads what an ended attempt left, then removes it from its backend once it has been kept long enough."""
+
+import structlog
+
+from starforge.errors import BackendUnreachable, StarForgeError
+from starforge_console.ledger.endings import EndedAttempt, list_unclean, note_cleaned, note_finalised
+from starforge_console.scheduler.deps import SchedulerDeps
+from starforge_console.wakeups import job_topic
+
+_log = structlog.get_logger("cleanup")
+
+
+class Cleanup:
+    """One round over the attempts that ended and are not cleaned up."""
+
+    def __init__(self, deps: SchedulerDeps) -> None:
+        self._deps = deps
+
+    async def run_once(self) -> float:
+        """Finalise and clean up what is due; gives the seconds until the next one is."""
+        wait_s = self._deps.reconcile_s
+        for attempt in await self._deps.ledger.read(list_unclean):
+            try:
+                wait_s = min(wait_s, await self._attempt(attempt))
+            except BackendUnreachable as error:
+                _log.warning("cleanup waits for a backend", attempt=attempt.id, error=str(error))
+            except (StarForgeError, OSError) as error:  # one bad attempt must not hold up the others
+                _log.error("an attempt cannot be cleaned up", attempt=attempt.id, error=str(error))
+        return max(0.05, wait_s)
+
+    async def _attempt(self, attempt: EndedAttempt) -> float:
+        if attempt.finalised_at is None:
+            outputs, produced_bytes = await self._deps.records.finalise(attempt)
+            now = self._deps.clock.now()
+            await self._deps.ledger.write(
+                lambda connection: note_finalised(connection, attempt.id, now, outputs, produced_bytes)
+            )
+            self._deps.wakeups.notify(job_topic(attempt.job))
+            kept_s = 0.0
+        else:
+            kept_s = self._deps.clock.now() - attempt.finalised_at
+        left_s = self._deps.container_retention_s - kept_s
+        if left_s > 0:
+            return left_s
+        executor = self._deps.executors.get(attempt.fleet)
+        if executor is not None:
+            await executor.cleanup(attempt.id)
+            now = self._deps.clock.now()
+            await self._deps.ledger.write(lambda connection: note_cleaned(connection, attempt.id, now))
+        return self._deps.reconcile_s

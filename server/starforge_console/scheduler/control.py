@@ -1,0 +1,69 @@
+"""The scheduler: recovery first, then the loops, for as long as the console runs."""
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+
+from starforge.contract.executor import Executor
+from starforge.contract.ids import AttemptId
+from starforge.contract.observation import NoSignal, Observation
+from starforge_console.ledger.endings import known_attempts
+from starforge_console.ledger.in_flight import void_leases
+from starforge_console.scheduler.apply import Apply
+from starforge_console.scheduler.cleanup import Cleanup
+from starforge_console.scheduler.deps import SchedulerDeps
+from starforge_console.scheduler.dequeue import Dequeue
+from starforge_console.scheduler.launch import Launcher
+from starforge_console.scheduler.loop import Loop
+from starforge_console.scheduler.reconcile import Reconcile
+from starforge_console.wakeups import BACKEND, ENDINGS, QUEUE
+
+_log = structlog.get_logger("scheduler")
+
+
+class Scheduler:
+    """All loops of one console."""
+
+    def __init__(self, deps: SchedulerDeps) -> None:
+        self._deps = deps
+        apply = Apply(deps)
+        self._launcher = Launcher(deps, apply)
+        self._reconcile = Reconcile(deps, apply, self._launcher)
+        wakeups = deps.wakeups
+        self._loops = (
+            Loop("dequeue", QUEUE, wakeups, Dequeue(deps, self._launcher).run_once),
+            Loop("reconcile", BACKEND, wakeups, self._reconcile.run_once),
+            Loop("cleanup", ENDINGS, wakeups, Cleanup(deps).run_once),
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Merge what every backend that answers holds, then start the loops."""
+        await self._deps.ledger.write(void_leases)
+        await asyncio.gather(*(self._recover(fleet, one) for fleet, one in self._deps.executors.items()))
+        for executor in self._deps.executors.values():
+            await executor.start(lambda: self._deps.wakeups.notify(BACKEND, QUEUE))
+        self._tasks = [asyncio.create_task(loop.run()) for loop in self._loops]
+
+    async def close(self) -> None:
+        """Stop the loops. Attempts are untouched; whoever starts next finds them."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._launcher.close()
+        for executor in self._deps.executors.values():
+            await executor.close()
+
+    async def _recover(self, fleet: str, executor: Executor) -> None:
+        held = await executor.inventory()
+        if isinstance(held, NoSignal):
+            _log.warning("a backend did not answer at the start", fleet=fleet, reason=held.reason)
+            return
+        await self._reconcile.run_once()
+        await self._sweep(fleet, executor, held)
+
+    async def _sweep(self, fleet: str, executor: Executor, held: Mapping[AttemptId, Observation]) -> None:
+        known = await self._deps.ledger.read(lambda connection: known_attempts(connection, list(held)))
+        for name in await executor.sweep(known):
+            _log.info("removed what no ledger knows", fleet=fleet, container=name)

@@ -1,0 +1,59 @@
+"""What the loops are built from; each part comes in as what it promises, so that tests bring their own."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from starforge.contract.capsule import Desired, ExitRecord
+from starforge.contract.executor import Executor
+from starforge.contract.ids import AttemptId
+from starforge.contract.launch import LaunchRequest
+from starforge_console.clock import Clock
+from starforge_console.domain.job import JobInFlight
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.endings import EndedAttempt
+from starforge_console.ledger.moves import Guard
+from starforge_console.wakeups import Wakeups
+
+
+class Assembles(Protocol):
+    """Makes attempts ready to start (assembly.Assembler)."""
+
+    async def prepare(self, job: JobInFlight) -> LaunchRequest:
+        """The request of the job's newest attempt; the same each time. Raises LaunchError."""
+
+    async def tell(self, attempt: AttemptId, desired: Desired, grace_s: float | None, sequence: int) -> None:
+        """Write the desired state where the attempt's runner looks."""
+
+    def token(self, attempt: AttemptId) -> str:
+        """The token with which the attempt reports."""
+
+
+class Records(Protocol):
+    """Reads what runners left on the storage."""
+
+    async def exit_record(self, attempt: AttemptId) -> ExitRecord | None:
+        """The record of the attempt's end, if there is a readable one."""
+
+    async def finalise(self, attempt: EndedAttempt) -> tuple[dict[str, Any], int | None]:
+        """Read the spool to its end; gives the outputs and how many log bytes were produced. Repeatable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerDeps:
+    """One console's parts. `executors` is keyed by fleet. `owner` names this process in leases."""
+
+    ledger: Database
+    executors: Mapping[str, Executor]
+    assembly: Assembles
+    records: Records
+    wakeups: Wakeups
+    clock: Clock
+    reconcile_s: float = 15.0
+    container_retention_s: float = 3600.0
+    owner: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def guard(self) -> Guard:
+        """A guard for a move now."""
+        return Guard(now=self.clock.now(), monotonic=self.clock.monotonic(), lease=self.owner)

@@ -1,0 +1,123 @@
+"""Launch: takes a submitted attempt to its target, and finds out when no answer came."""
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from starforge.contract.ids import JobId
+from starforge.contract.observation import Gone, NoSignal, Seen
+from starforge.contract.states import DesiredState, JobState, Reason
+from starforge.errors import BackendUnreachable, LaunchRefused, NoCapacity, NodeFault, StarForgeError
+from starforge_console.domain.job import JobInFlight
+from starforge_console.ledger.apply import ref_of
+from starforge_console.ledger.in_flight import extend_lease, list_in_flight
+from starforge_console.scheduler.apply import Apply
+from starforge_console.scheduler.deps import SchedulerDeps
+from starforge_console.wakeups import BACKEND
+
+LAUNCH_LEASE_S: Final = 300.0
+"""How long one launch may keep its job from other movers; it is over when the launch is."""
+
+_log = structlog.get_logger("launch")
+
+
+class Launcher:
+    """Launches attempts, each in a task of its own, so that a slow machine holds up no other."""
+
+    def __init__(self, deps: SchedulerDeps, apply: Apply) -> None:
+        self._deps = deps
+        self._apply = apply
+        self._tasks: dict[JobId, asyncio.Task[None]] = {}
+
+    def begin(self, job_id: JobId) -> None:
+        """Launch the newest attempt of a SUBMITTED job, unless that is under way."""
+        if job_id in self._tasks:
+            return
+        task = asyncio.create_task(self._run(job_id), name=f"launch {job_id}")
+        self._tasks[job_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(job_id, None))
+
+    async def close(self) -> None:
+        """Leave what is under way: whoever comes next finds it by its target."""
+        for task in list(self._tasks.values()):
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _run(self, job_id: JobId) -> None:
+        try:
+            await self._launch(job_id)
+        except StarForgeError as error:
+            _log.warning("a launch was left open", job=job_id, error=str(error))
+        except Exception:  # noqa: BLE001 - the task's outermost frame
+            _log.exception("a launch failed in a way nobody foresaw", job=job_id)
+
+    async def _launch(self, job_id: JobId) -> None:
+        job = await self._load(job_id)
+        if job is None or job.state is not JobState.SUBMITTED or not await self._lease(job):
+            return
+        if job.desired is not DesiredState.RUN:
+            await self.settle(job)
+            return
+        executor = self._deps.executors.get(job.attempt.target.fleet)
+        if executor is None:
+            _log.warning("no executor serves the fleet", job=job_id, fleet=job.attempt.target.fleet)
+            return
+        try:
+            request = await self._deps.assembly.prepare(job)
+            await executor.launch(request, job.attempt.target)
+        except NoCapacity as error:
+            await self._apply.move(job, [Reason.NO_CAPACITY], note=str(error))
+        except NodeFault as error:
+            await self._apply.move(job, [Reason.NODE_FAULT], note=str(error))
+        except LaunchRefused as error:
+            await self._apply.move(job, [Reason.LAUNCH_REFUSED], note=str(error))
+        except BackendUnreachable as error:
+            _log.warning("the launch's answer was lost", job=job_id, attempt=job.attempt.id, error=str(error))
+            await self._apply.note(job, f"waiting for {job.attempt.target.node}: {error}")
+        else:
+            await self._apply.move(job, [Reason.LAUNCHED])
+            self._deps.wakeups.notify(BACKEND)
+
+    async def settle(self, job: JobInFlight) -> None:
+        """Close the door on a SUBMITTED attempt whose launch is not known to have worked, and say what that showed."""
+        executor = self._deps.executors.get(job.attempt.target.fleet)
+        if executor is None:
+            return
+        answer = await executor.fence(job.attempt.id)
+        match answer:
+            case Seen():
+                await self._apply.move(job, [Reason.LAUNCHED], note=answer.note)
+                self._deps.wakeups.notify(BACKEND)
+            case Gone(fenced=True):
+                await self._apply.move(job, [_unlaunched(job)], note="the launch did not reach its machine")
+            case Gone():
+                _log.error("a backend answered a fence without closing it", attempt=job.attempt.id)
+            case NoSignal():
+                await self._apply.note(job, f"waiting for {job.attempt.target.node}: {answer.reason}")
+
+    def is_launching(self, job_id: JobId) -> bool:
+        """Whether a launch of that job is under way here."""
+        return job_id in self._tasks
+
+    async def _load(self, job_id: JobId) -> JobInFlight | None:
+        found = await self._deps.ledger.read(lambda connection: list_in_flight(connection, [job_id]))
+        return found[0] if found else None
+
+    async def _lease(self, job: JobInFlight) -> bool:
+        guard = self._deps.guard()
+        until = guard.monotonic + LAUNCH_LEASE_S
+        owner = self._deps.owner
+        return await self._deps.ledger.write(
+            lambda connection: extend_lease(connection, ref_of(job), owner, until, guard.monotonic)
+        )
+
+
+def _unlaunched(job: JobInFlight) -> Reason:
+    match job.desired:
+        case DesiredState.STOP:
+            return Reason.STOP_CONFIRMED
+        case DesiredState.PAUSE:
+            return Reason.PAUSE_CONFIRMED
+        case _:
+            return Reason.NODE_FAULT

@@ -1,0 +1,40 @@
+"""A loop: one pass, then a wait for a wake-up or its slow timer. An error in a pass never ends the loop."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from starforge_console.wakeups import Wakeups
+
+FIRST_BACKOFF_S: Final = 0.5
+LONGEST_BACKOFF_S: Final = 30.0
+
+_log = structlog.get_logger("scheduler")
+
+
+class Loop:
+    """Runs `body` whenever `topic` is notified, and at the latest after what `body` answers (seconds)."""
+
+    def __init__(self, name: str, topic: str, wakeups: Wakeups, body: Callable[[], Awaitable[float]]) -> None:
+        self._name = name
+        self._topic = topic
+        self._wakeups = wakeups
+        self._body = body
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        backoff_s = FIRST_BACKOFF_S
+        while True:
+            waiter = self._wakeups.subscribe(self._topic)
+            try:
+                delay_s = await self._body()
+                backoff_s = FIRST_BACKOFF_S
+            except Exception as error:  # noqa: BLE001 - the loop's outermost frame: the next pass tries again
+                _log.exception("a pass failed", loop=self._name, error=type(error).__name__)
+                self._wakeups.forget(waiter)
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(LONGEST_BACKOFF_S, backoff_s * 2)
+                continue
+            await waiter.wait(delay_s)

@@ -1,0 +1,67 @@
+"""The command `sf`: its groups, its exit codes, and how an error is shown.
+
+Exit codes: 0 done, 1 an answer that is no success, 2 what was given cannot be used, 130 interrupted.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from starforge.cli.lazy import LazyCommand, LazyGroup
+from starforge.cli.output import print_error
+from starforge.errors import StarForgeError
+
+INTERRUPTED: Final = 130
+
+_COMMANDS: Final = {
+    "init": LazyCommand("starforge.cli.init:init", "Make a project in a new folder."),
+    "new": LazyCommand("starforge.cli.new:new", "Make an experiment from a method."),
+    "ls": LazyCommand("starforge.cli.listing:ls", "List the project's experiments."),
+    "methods": LazyCommand("starforge.cli.listing:methods", "List the training methods."),
+    "validate": LazyCommand("starforge.cli.validate:validate", "Check an experiment, without a network."),
+    "pack": LazyCommand("starforge.cli.pack:pack", "Show what travels with a job, and its digest."),
+    "submit": LazyCommand("starforge.cli.submit:submit", "Submit an experiment as a job."),
+    "job": LazyCommand("starforge.cli.job:job", "Look at jobs, follow them, stop them."),
+    "login": LazyCommand("starforge.cli.login:login", "Sign in at a server."),
+    "logout": LazyCommand("starforge.cli.login:logout", "Forget the server and the token."),
+    "status": LazyCommand("starforge.cli.login:status", "Say who is signed in where, and what runs."),
+    "version": LazyCommand("starforge.cli.listing:version", "Print the version."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+def root() -> None:
+    r"""Train on your team's own accelerators.
+
+    \b
+    sf init my-project && cd my-project
+    sf new first
+    sf submit first --profile cpu --follow
+    """
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run `sf` with `args` (None: the process's own) and end the process with its exit code."""
+    words = list(sys.argv[1:] if args is None else args)
+    try:
+        code = root.main(words, prog_name="sf", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        code = INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered has no reader any more
+        code = 1
+    except StarForgeError as error:
+        print_error(error, as_json="--json" in words)
+        code = error.exit_code
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""What `sf` prints: JSON, tables, notes and errors. Results go to stdout, everything else to stderr."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from starforge.errors import StarForgeError
+
+json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON with a stable schema.")
+
+_INDENT: Final = "        "
+_GAP: Final = "  "
+_MIN_WIDTH: Final = 8
+
+
+def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Print `value` as JSON: one document, sorted as given, readable when a person looks at it."""
+    import json  # noqa: PLC0415 - not for every command
+
+    click.echo(json.dumps(value, indent=2 if sys.stdout.isatty() else None))
+
+
+def print_error(error: StarForgeError, *, as_json: bool) -> None:
+    """Say what happened, why, and what to do next, on stderr; with `as_json` also as `{error: {...}}` on stdout."""
+    click.echo(render_error(error, colour=has_colour(err=True)), err=True)
+    if as_json:
+        members = {"code": error.code, "what": error.what, "why": error.why, "next_step": error.next_step}
+        refusals = [refusal.model_dump() for refusal in getattr(error, "refusals", ())]
+        print_json({"error": {**members, "refusals": refusals}})
+
+
+def render_error(error: StarForgeError, *, colour: bool) -> str:
+    """The error as up to three parts."""
+    lines = [f"{paint('error:', 'red', colour=colour)}  {_indent(error.what)}"]
+    if error.why:
+        lines.append(f"{paint('why:', 'yellow', colour=colour)}    {_indent(error.why)}")
+    if error.next_step:
+        lines.append(f"{paint('next:', 'green', colour=colour)}   {_indent(error.next_step)}")
+    return "\n".join(lines)
+
+
+def note(text: str) -> None:
+    """Say something beside the result."""
+    click.echo(paint(text, "cyan", colour=has_colour(err=True)), err=True)
+
+
+def warn(text: str) -> None:
+    """Say something that deserves attention, beside the result."""
+    click.echo(f"{paint('warning:', 'yellow', colour=has_colour(err=True))} {text}", err=True)
+
+
+def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """Columns that are as wide as they must be; the last one is cut to fit `width` (None: nothing is cut)."""
+    lines = [headers, *rows]
+    widths = [max(len(row[column]) for row in lines) for column in range(len(headers))]
+    if width is not None:
+        widths[-1] = max(_MIN_WIDTH, min(widths[-1], width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)))
+    return "\n".join(
+        _GAP.join(_fit(cell, size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in lines
+    )
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table that fits the terminal; piped, nothing is cut."""
+    click.echo(render_table(headers, rows, find_width()))
+
+
+def find_width() -> int | None:
+    """The terminal's width in columns; None when stdout is no terminal."""
+    if not sys.stdout.isatty():
+        return None
+    import shutil  # noqa: PLC0415 - not for every command
+
+    return shutil.get_terminal_size().columns
+
+
+def paint(text: str, colour_name: str, *, colour: bool) -> str:
+    """`text` in a colour, or as it is."""
+    return click.style(text, fg=colour_name) if colour else text
+
+
+def has_colour(*, err: bool = False) -> bool:
+    """Whether colours may be written: to a terminal, and NO_COLOR is not set."""
+    stream = sys.stderr if err else sys.stdout
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def describe_duration(seconds: float) -> str:
+    """A length of time in its two largest units."""
+    left = max(0, round(seconds))
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        if left >= size or (unit == "s" and not parts):
+            parts.append(f"{left // size} {unit}")
+            left %= size
+    return " ".join(parts[:2])
+
+
+def describe_bytes(count: int) -> str:
+    """A size in the unit that suits it."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":  # noqa: PLR2004 - the units' own factor
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def _indent(text: str) -> str:
+    return text.replace("\n", "\n" + _INDENT)
+
+
+def _fit(cell: str, size: int) -> str:
+    return cell.ljust(size) if len(cell) <= size else cell[: size - 1] + "…"

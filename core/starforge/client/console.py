@@ -1,0 +1,158 @@
+"""Every call of the console's API that `sf` makes, typed by the contract."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+from pydantic import JsonValue, ValidationError
+
+from starforge.client.http import Body, Connection, Request
+from starforge.contract import api
+from starforge.contract.ids import Digest
+from starforge.contract.jobspec import API_VERSION, KIND, describe_faults
+from starforge.errors import Unavailable
+
+AnswerT = TypeVar("AnswerT", bound=api.Answer)
+
+_PAGE: Final = 100
+
+
+class EventList(api.Answer):
+    """`GET /jobs/{id}/events?after=&wait_s=`, oldest first."""
+
+    items: tuple[api.EventView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """Bytes of a log from the offset that was asked for. `ended`: nothing will be added to the log."""
+
+    content: bytes
+    received_to: int
+    ended: bool
+
+
+def render(submission: api.SubmitRequest) -> dict[str, JsonValue]:
+    """The submission as JSON; members at their default are left out, so that an older console can read it."""
+    spec = submission.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    whole = {"apiVersion": API_VERSION, "kind": KIND, **spec}
+    return {"spec": whole, "allow_dirty": True} if submission.allow_dirty else {"spec": whole}
+
+
+class Console:
+    """The console as its API shows it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def meta(self) -> api.Meta:
+        """Who answers. Needs no sign-in."""
+        return self._get(api.Meta, "/meta")
+
+    def whoami(self) -> api.WhoAmI:
+        """Whose token this is."""
+        return self._get(api.WhoAmI, "/whoami")
+
+    def methods(self) -> api.MethodList:
+        """The methods that are published there."""
+        return self._get(api.MethodList, "/methods")
+
+    def profiles(self) -> api.ProfileList:
+        """The named shapes of the hardware registry."""
+        return self._get(api.ProfileList, "/profiles")
+
+    def blob(self, digest: Digest) -> api.BlobState:
+        """Whether the console holds the blob."""
+        return self._get(api.BlobState, f"/blobs/{digest}")
+
+    def upload(self, digest: Digest, body: Callable[[], Body]) -> api.BlobState:
+        """Send the blob as zstd; `body` gives its bytes anew for each try."""
+        headers = {"Content-Encoding": "zstd", "Content-Type": "application/x-tar"}
+        request = Request(method="PUT", path=f"/blobs/{digest}", body=body, headers=headers, wait_s=600)
+        return self._send(api.BlobState, request)
+
+    def check(self, submission: api.SubmitRequest) -> api.AdmissionRecord:
+        """What every gate says; keeps nothing."""
+        return self._send(api.AdmissionRecord, Request(method="POST", path="/admission", json=render(submission)))
+
+    def submit(self, submission: api.SubmitRequest, key: str) -> api.AdmissionRecord:
+        """Admit the job. The same `key` with the same submission gives the same job, however often it is sent."""
+        request = Request(
+            method="POST",
+            path="/jobs",
+            json=render(submission),
+            headers={api.HEADER_IDEMPOTENCY_KEY: key},
+        )
+        return self._send(api.AdmissionRecord, request)
+
+    def jobs(self, filters: Mapping[str, str], limit: int) -> list[api.JobView]:
+        """The newest jobs that fit `filters` (state, user, project), at most `limit`."""
+        found: list[api.JobView] = []
+        cursor: str | None = None
+        while len(found) < limit:
+            query: dict[str, str | int] = {**filters, "limit": min(_PAGE, limit - len(found))}
+            page = self._get(api.JobList, "/jobs", query | ({"cursor": cursor} if cursor else {}))
+            found += page.items
+            cursor = page.next
+            if cursor is None:
+                break
+        return found
+
+    def job(self, job: str) -> api.JobDetail:
+        """Everything about a job."""
+        return self._get(api.JobDetail, f"/jobs/{quote(job, safe='')}")
+
+    def events(self, job: str, after: int, wait_s: int) -> EventList:
+        """The job's events after number `after`; waits up to `wait_s` for the first."""
+        query = {"after": after, "wait_s": wait_s}
+        request = Request(method="GET", path=f"/jobs/{job}/events", query=query, repeatable=False, wait_s=wait_s)
+        return self._send(EventList, request)
+
+    def log(self, job: str, offset: int, *, wait_s: int = 0, attempt: int | None = None) -> LogPart:
+        """Bytes of an attempt's log from `offset` (None: the newest attempt); waits up to `wait_s` for the first."""
+        query: dict[str, str | int] = {"offset": offset, "wait_s": wait_s}
+        if attempt is not None:
+            query["attempt"] = attempt
+        request = Request(method="GET", path=f"/jobs/{job}/log", query=query, repeatable=False, wait_s=wait_s)
+        reply = self.connection.send(request)
+        received_to = reply.headers.get(api.HEADER_LOG_RECEIVED_TO.lower(), "")
+        if not received_to.isdigit():
+            raise Unavailable("the answer about the log does not say how far it goes", why="no StarForge console?")
+        ended = reply.headers.get(api.HEADER_LOG_ENDED.lower(), "").lower() == "true"
+        return LogPart(reply.body, int(received_to), ended)
+
+    def metric_keys(self, job: str) -> api.MetricKeys:
+        """The job's curves by name."""
+        return self._get(api.MetricKeys, f"/jobs/{job}/metrics")
+
+    def curve(self, job: str, key: str, points: int) -> api.Curve:
+        """One curve with about `points` points."""
+        return self._get(api.Curve, f"/jobs/{job}/metrics/{quote(key, safe='')}", {"points": points})
+
+    def outputs(self, job: str) -> api.Outputs:
+        """The job's artifacts and checkpoints."""
+        return self._get(api.Outputs, f"/jobs/{job}/outputs")
+
+    def stop(self, job: str, request: api.StopRequest) -> None:
+        """Ask for the job's end; it is not over yet when this returns."""
+        body = request.model_dump(mode="json", exclude_none=True)
+        self.connection.send(Request(method="POST", path=f"/jobs/{quote(job, safe='')}/stop", json=body))
+
+    def delete(self, job: str) -> None:
+        """Remove a finished job's record, logs and work."""
+        self.connection.send(Request(method="DELETE", path=f"/jobs/{quote(job, safe='')}", repeatable=False))
+
+    def _get(self, kind: type[AnswerT], path: str, query: Mapping[str, str | int] | None = None) -> AnswerT:
+        return self._send(kind, Request(method="GET", path=path, query=query or {}))
+
+    def _send(self, kind: type[AnswerT], request: Request) -> AnswerT:
+        reply = self.connection.send(request)
+        try:
+            return kind.model_validate_json(reply.body)
+        except ValidationError as error:
+            raise Unavailable(
+                f"the answer to {request.method} {request.path} is not what was asked for",
+                why=describe_faults(error),
+                next_step="check that the address is that of a StarForge console of a near version: sf status",
+            ) from error

@@ -1,0 +1,158 @@
+"""The console's API over HTTP: one request, its credential, its retries, its typed errors."""
+
+import ipaddress
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+import httpx2
+
+import starforge
+from starforge.client.problems import read_error
+from starforge.contract.api import API_PREFIX
+from starforge.errors import BackendUnreachable, Busy, InputError, StarForgeError, Unavailable
+
+Body = bytes | Iterator[bytes]
+
+_TRIES: Final = 6
+_FIRST_PAUSE_S: Final = 0.25
+_MAX_PAUSE_S: Final = 8.0
+_TIMEOUT_S: Final = 30.0
+_CONNECT_S: Final = 10.0
+_NO_SUCCESS: Final = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call. `repeatable`: the server answers a repeat as it answered the first."""
+
+    method: str
+    path: str
+    query: Mapping[str, str | int] = field(default_factory=dict)
+    json: object = None
+    body: Callable[[], Body] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool = True
+    wait_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A successful answer; the names in `headers` are lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Connection:
+    """Speaks to one server. Safe to be used by several threads; `close` it at the end."""
+
+    def __init__(
+        self, server: str, token: str | None, *, pause: Callable[[float], object] = time.sleep, tries: int = _TRIES
+    ) -> None:
+        self.server = parse_server(server)
+        self._pause = pause
+        self._tries = tries
+        headers = {"User-Agent": f"sf/{starforge.__version__}", "Accept": "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        self._client = httpx2.Client(
+            base_url=self.server + API_PREFIX,
+            headers=headers,
+            timeout=httpx2.Timeout(_TIMEOUT_S, connect=_CONNECT_S),
+            trust_env=not is_loopback(self.server),
+            follow_redirects=False,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connections back; a call that waits in another thread ends with BackendUnreachable."""
+        self._client.close()
+
+    def send(self, request: Request) -> Reply:
+        """The answer to `request`; what is repeatable is repeated while the server is busy or away.
+
+        Raises:
+            StarForgeError: the answer is no success, typed by what to do; BackendUnreachable when none came.
+
+        """
+        for turn in range(self._tries if request.repeatable else 1):
+            try:
+                return self.send_once(request)
+            except Unavailable as error:
+                failure: StarForgeError = error
+                if turn + 1 < self._tries and request.repeatable:
+                    self._pause(_pause_s(error, turn))
+        raise failure
+
+    def send_once(self, request: Request) -> Reply:
+        """As `send`, without repeating."""
+        timeout = httpx2.Timeout(_TIMEOUT_S + request.wait_s, connect=_CONNECT_S)
+        try:
+            response = self._client.request(
+                request.method,
+                request.path,
+                params=dict(request.query),
+                json=request.json,
+                content=request.body() if request.body else None,
+                headers=dict(request.headers),
+                timeout=timeout,
+            )
+        except httpx2.TransportError as error:
+            raise BackendUnreachable(
+                f"no answer from {self.server}",
+                why=_describe(error),
+                next_step="check that the console runs and that the address is right",
+            ) from error
+        except RuntimeError as error:  # what a closed client raises
+            raise BackendUnreachable(f"the connection to {self.server} was closed") from error
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        if response.status_code >= _NO_SUCCESS:
+            raise read_error(response.status_code, headers, response.content)
+        return Reply(response.status_code, headers, response.content)
+
+
+def parse_server(text: str) -> str:
+    """A server's address without a slash at the end.
+
+    Raises:
+        InputError: it is no http or https address, or carries a password, a path with a query, or a fragment.
+
+    """
+    parts = urlsplit(text.strip())
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InputError(f"{text!r} is no server's address", next_step="write it as https://forge.example.org")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise InputError("the server's address holds more than host, port and path", next_step="leave the rest out")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def is_loopback(server: str) -> bool:
+    """Whether the address names this machine; such a server is never asked through a proxy."""
+    host = urlsplit(server).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _pause_s(error: Unavailable, turn: int) -> float:
+    if isinstance(error, Busy):
+        return error.retry_after_s
+    return min(_FIRST_PAUSE_S * 2.0**turn, _MAX_PAUSE_S)
+
+
+def _describe(error: Exception) -> str:
+    text = str(error)
+    return text or type(error).__name__

@@ -1,0 +1,106 @@
+"""An answer that is no success, as the error that says what the caller can do about it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pydantic import ValidationError
+
+from starforge.contract.api import Problem, RefusalView
+from starforge.errors import (
+    Busy,
+    Conflict,
+    InputError,
+    NotFound,
+    Refused,
+    SignInRequired,
+    SpecError,
+    StarForgeError,
+    Unavailable,
+)
+
+PROBLEM_TYPE: Final = "application/problem+json"
+_DEFAULT_RETRY_S: Final = 1.0
+_MAX_RETRY_S: Final = 60.0
+_SERVER_FAULT: Final = 500
+_REDIRECT: Final = 300
+_CLIENT_FAULT: Final = 400
+_BUSY: Final = 429
+_BY_STATUS: Final[Mapping[int, type[StarForgeError]]] = {
+    400: InputError,
+    401: SignInRequired,
+    404: NotFound,
+    409: Conflict,
+    412: Conflict,
+    413: InputError,
+    415: InputError,
+    422: SpecError,
+}
+
+
+class AdmissionRefused(Refused):
+    """The console named what stands against the request; `refusals` holds all of it."""
+
+    code = "admission_refused"
+
+    def __init__(self, what: str, refusals: Sequence[RefusalView], *, next_step: str = "") -> None:
+        super().__init__(what, why="\n".join(map(_describe_refusal, refusals)), next_step=next_step)
+        self.refusals = tuple(refusals)
+
+
+def read_error(status: int, headers: Mapping[str, str], body: bytes) -> StarForgeError:
+    """The typed error for an answer with `status` of 300 or more."""
+    if status < _CLIENT_FAULT:
+        target = headers.get("location", "another address")
+        return Unavailable(
+            f"the console answered with a redirect to {target}",
+            why="a token is never sent to an address that was not named",
+            next_step="sign in with that address: sf login --server URL",
+        )
+    problem = _find_problem(headers, body)
+    if problem is None:
+        return _without_problem(status, headers)
+    if status == _BUSY:
+        return Busy(problem.title, retry_after_s=_retry_after_s(headers), why=problem.detail)
+    if problem.refusals:
+        return AdmissionRefused(problem.title, problem.refusals, next_step=problem.next_step)
+    kind = Unavailable if status >= _SERVER_FAULT else _BY_STATUS.get(status, Refused)
+    return kind(problem.title, why=problem.detail, next_step=problem.next_step or _next_step(status))
+
+
+def _find_problem(headers: Mapping[str, str], body: bytes) -> Problem | None:
+    if not headers.get("content-type", "").startswith(PROBLEM_TYPE):
+        return None
+    try:
+        return Problem.model_validate_json(body)
+    except ValidationError:
+        return None
+
+
+def _without_problem(status: int, headers: Mapping[str, str]) -> StarForgeError:
+    what = f"the server answered {status}"
+    if status == _BUSY:
+        return Busy(what, retry_after_s=_retry_after_s(headers))
+    if status >= _SERVER_FAULT:
+        return Unavailable(what, why="it may be starting, or a proxy before it has no connection")
+    why = "the answer is none of a StarForge console"
+    return _BY_STATUS.get(status, Refused)(what, why=why, next_step=_next_step(status) or "check the server's address")
+
+
+def _next_step(status: int) -> str:
+    return "sign in: sf login --server URL" if status == _UNAUTHORIZED else ""
+
+
+_UNAUTHORIZED: Final = 401
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float:
+    try:
+        wanted = float(headers.get("retry-after", ""))
+    except ValueError:
+        return _DEFAULT_RETRY_S
+    return min(max(wanted, 0.0), _MAX_RETRY_S)
+
+
+def _describe_refusal(refusal: RefusalView) -> str:
+    gate = f"{refusal.gate}: " if refusal.gate else ""
+    return gate + ". ".join(part.rstrip(".") for part in (refusal.what, refusal.why, refusal.next_step) if part)

@@ -1,0 +1,260 @@
+"""Strict YAML 1.2: one document as plain values, with the position of each, and every fault at once.
+
+What YAML 1.1 and 1.2 read differently is either read as 1.2 reads it (`1e-5` is a number, `no` a text) or, where a
+person would be surprised either way (`042`), refused.
+"""
+
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from starforge.contract.canonical import Json
+from starforge.recipes.faults import Fault, Place
+
+Path: TypeAlias = tuple[str | int, ...]
+
+MAX_BYTES: Final = 1 << 20
+_MAX_DEPTH: Final = 32
+_MAX_NODES: Final = 20_000
+
+_TAG: Final = "tag:yaml.org,2002:"
+_INT: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_BOOLS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_LOOKALIKES: Final = {
+    "\uff1a": ":", "\uff0c": ",", "\uff0d": "-", "\u201c": '"', "\u201d": '"', "\uff03": "#",
+    "\u3000": "a space", "\uff3b": "[", "\uff3d": "]", "\uff5b": "{", "\uff5d": "}", "\u2013": "-",
+}  # fmt: skip
+_UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Located(NamedTuple):
+    """Where a value and its key stand."""
+
+    key: Place
+    value: Place
+
+
+@dataclass(slots=True)
+class Document:
+    """A file as it was read. `value` is not to be used while `faults` holds anything."""
+
+    file: str
+    value: Json = None
+    places: dict[Path, Located] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    warnings: list[Fault] = field(default_factory=list)
+
+    def place_of(self, path: Sequence[str | int]) -> Place:
+        """Where the value at `path` stands, or the nearest thing that holds it."""
+        return self._located(path).value
+
+    def key_place_of(self, path: Sequence[str | int]) -> Place:
+        """Where the key that ends `path` stands, or the nearest thing that holds it."""
+        return self._located(path).key
+
+    def mapping(self) -> Mapping[str, Json]:
+        """The document as a map; an empty file is an empty map, and a list or a scalar has been made a fault."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    def _located(self, path: Sequence[str | int]) -> Located:
+        for end in range(len(path), 0, -1):
+            found = self.places.get(tuple(path[:end]))
+            if found is not None:
+                return found
+        whole = Place(self.file)
+        return Located(whole, whole)
+
+
+def read_yaml(content: bytes, file: str) -> Document:
+    """`content` as one document whose root is a map. Never raises for what the file holds."""
+    document = Document(file)
+    text = _decode(content, document)
+    if text is None:
+        return document
+    node = _compose(text, document)
+    if node is None:
+        return document
+    if not isinstance(node, MappingNode):
+        document.faults.append(Fault("yaml_not_a_map", "the file must hold keys and values", _place(document, node)))
+        return document
+    document.value = _Builder(document).build(node, ())
+    return document
+
+
+def _decode(content: bytes, document: Document) -> str | None:
+    place = Place(document.file, 1, 1)
+    if len(content) > MAX_BYTES:
+        message = f"the file has {len(content)} bytes, {MAX_BYTES} are allowed"
+        document.faults.append(Fault("yaml_too_large", message, place))
+        return None
+    if content.startswith(_UTF16_MARKS):
+        hint = "save it as UTF-8"
+        document.faults.append(Fault("yaml_encoding", "the file is UTF-16", place, hint))
+        return None
+    if content.startswith(b"\xef\xbb\xbf"):
+        message = "the file starts with a byte-order mark; it was read without it"
+        document.warnings.append(Fault("yaml_bom", message, place, "save it as UTF-8 without BOM"))
+        content = content[3:]
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        place = Place(document.file, before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1)
+        message = f"byte {error.start} is not UTF-8 (0x{content[error.start]:02x})"
+        document.faults.append(Fault("yaml_encoding", message, place, "save the file as UTF-8"))
+        return None
+
+
+def _compose(text: str, document: Document) -> Node | None:
+    reader = YAML(typ="safe", pure=True)
+    try:
+        composed: Node | None = reader.compose(io.StringIO(text))
+    except MarkedYAMLError as error:
+        document.faults.append(_syntax_fault(error, text, document.file))
+        return None
+    except YAMLError as error:
+        message = " ".join(str(error).split())
+        document.faults.append(Fault("yaml_syntax", message, Place(document.file, 1, 1)))
+        return None
+    except RecursionError:
+        document.faults.append(Fault("yaml_too_deep", "the file is nested too deeply", Place(document.file, 1, 1)))
+        return None
+    return composed
+
+
+def _syntax_fault(error: MarkedYAMLError, text: str, file: str) -> Fault:
+    mark = error.problem_mark or error.context_mark
+    place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
+    problem = str(error.problem or error.context or "not YAML")
+    if "another document" in problem:
+        return Fault("yaml_documents", "one document is expected, a second one begins here", place, "remove '---'")
+    lookalike = _find_lookalike(text, place.line or 1)
+    if lookalike is not None:
+        line, column, character = lookalike
+        message = f"full-width or typographic {character!r} (not YAML's own sign)"
+        return Fault("yaml_lookalike", message, Place(file, line, column), f"write {_LOOKALIKES[character]!r}")
+    if "\\t" in problem:
+        return Fault("yaml_tab", "a tab is used for indentation", place, "indent with spaces")
+    return Fault("yaml_syntax", problem, place)
+
+
+def _find_lookalike(text: str, last_line: int) -> tuple[int, int, str] | None:
+    for number, line in enumerate(text.splitlines()[:last_line], start=1):
+        code = line.split(" #", 1)[0]
+        for column, character in enumerate(code, start=1):
+            if character in _LOOKALIKES and not line.lstrip().startswith("#"):
+                return number, column, character
+    return None
+
+
+def _place(document: Document, node: Node) -> Place:
+    return Place(document.file, node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+class _Builder:
+    """Turns nodes into values and keeps what was wrong with them."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._nodes = 0
+
+    def build(self, node: Node, path: Path) -> Json:
+        self._nodes += 1
+        if len(path) > _MAX_DEPTH or self._nodes > _MAX_NODES:
+            if self._nodes <= _MAX_NODES + 1:
+                self._fault("yaml_too_deep", "too deeply nested, or repeated too often by aliases", node)
+                self._nodes = max(self._nodes, _MAX_NODES + 1)
+            return None
+        if isinstance(node, MappingNode):
+            return self._build_map(node, path)
+        if isinstance(node, SequenceNode):
+            self._check_tag(node, "seq")
+            return [self._build_item(item, (*path, index)) for index, item in enumerate(node.value)]
+        return self._build_scalar(node)
+
+    def _build_item(self, item: Node, path: Path) -> Json:
+        place = _place(self._document, item)
+        self._document.places[path] = Located(place, place)
+        return self.build(item, path)
+
+    def _build_map(self, node: MappingNode, path: Path) -> Json:
+        self._check_tag(node, "map")
+        members: dict[str, Json] = {}
+        for key_node, value_node in node.value:
+            key = self._build_key(key_node)
+            if key is None:
+                continue
+            if key in members:
+                first = self._document.places[(*path, key)].key
+                self._fault("yaml_duplicate_key", f"{key!r} was already set in line {first.line}", key_node)
+                continue
+            located = Located(_place(self._document, key_node), _place(self._document, value_node))
+            self._document.places[(*path, key)] = located
+            members[key] = self.build(value_node, (*path, key))
+        return members
+
+    def _build_key(self, node: Node) -> str | None:
+        if not isinstance(node, ScalarNode):
+            self._fault("yaml_key", "a key must be a text", node)
+            return None
+        if node.value == "<<" and node.style is None:
+            self._fault(
+                "yaml_merge", "merge keys ('<<') are not part of YAML 1.2", node, "name the parent in 'defaults:'"
+            )
+            return None
+        if node.tag == _TAG + "str":
+            return str(node.value)
+        kind = str(node.tag).removeprefix(_TAG)
+        self._fault("yaml_key", f"the key {node.value} is read as {kind}", node, f"quote it: '{node.value}'")
+        return None
+
+    def _build_scalar(self, node: Node) -> Json:
+        text, kind = str(node.value), str(node.tag).removeprefix(_TAG)
+        if kind in {"str", "timestamp"}:
+            return text
+        if kind == "null":
+            return None
+        if kind == "bool" and text in _BOOLS:
+            return _BOOLS[text]
+        if kind == "int":
+            return self._build_int(text, node)
+        if kind == "float":
+            return self._build_float(text, node)
+        self._fault("yaml_tag", f"the tag {node.tag!r} is not known", node, "leave it out")
+        return None
+
+    def _build_int(self, text: str, node: Node) -> Json:
+        if _INT.fullmatch(text):
+            return int(text, 0 if text[:2] in {"0x", "0o"} else 10)
+        if "_" in text:
+            return text  # YAML 1.2 knows no digit groups
+        hint = f"write the number without leading zeros, or quote it: '{text}'"
+        self._fault("yaml_ambiguous_number", f"{text} is read differently by YAML 1.1 and 1.2", node, hint)
+        return None
+
+    def _build_float(self, text: str, node: Node) -> Json:
+        if not _FLOAT.fullmatch(text):
+            if text.lower().lstrip("+-") in {".inf", ".nan"}:
+                self._fault("yaml_not_finite", f"{text} is no number that a job can be given", node)
+                return None
+            return text
+        number = float(text)
+        if not math.isfinite(number):
+            self._fault("yaml_not_finite", f"{text} is too large for a number", node)
+            return None
+        return number
+
+    def _check_tag(self, node: Node, expected: str) -> None:
+        if node.tag != _TAG + expected:
+            self._fault("yaml_tag", f"the tag {node.tag!r} is not known", node, "leave it out")
+
+    def _fault(self, code: str, message: str, node: Any, hint: str = "") -> None:  # noqa: ANN401 - ruamel's nodes are untyped
+        self._document.faults.append(Fault(code, message, _place(self._document, node), hint))

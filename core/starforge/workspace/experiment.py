@@ -1,0 +1,183 @@
+"""An experiment as a whole: config, lock and entry read together, with every fault at once."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+import starforge
+from starforge.contract import jobspec
+from starforge.contract.canonical import Json, digest_json
+from starforge.contract.ids import Digest
+from starforge.errors import ProjectError, SpecError
+from starforge.recipes.catalog import load_catalog
+from starforge.recipes.faults import Fault, Place
+from starforge.recipes.hyperparameters import check_hyperparameters
+from starforge.recipes.lock import LOCK_FILE, Lock, LockState, compare_lock, load_lock
+from starforge.recipes.model import Recipe
+from starforge.workspace.config import CONFIG_FILE, Config, Setting, apply_setting, check_values, read_config
+from starforge.workspace.project import EXPERIMENTS_FOLDER, Project
+
+
+@dataclass(slots=True)
+class Experiment:
+    """What the files of an experiment say. `lock` and `recipe` are None where they could not be read."""
+
+    project: Project
+    name: str
+    config: Config
+    lock: Lock | None = None
+    recipe: Recipe | None = None
+    lock_state: LockState = LockState.MALFORMED
+    faults: list[Fault] = field(default_factory=list)
+    warnings: list[Fault] = field(default_factory=list)
+
+    @property
+    def folder(self) -> str:
+        """The experiment's folder below the project's root."""
+        return f"{EXPERIMENTS_FOLDER}/{self.name}"
+
+    @property
+    def values(self) -> dict[str, Json]:
+        """The resolved settings."""
+        return self.config.values
+
+    @property
+    def image(self) -> str | None:
+        """The image that the config names."""
+        image = self.values.get("image")
+        return image if isinstance(image, str) else None
+
+    @property
+    def config_digest(self) -> Digest:
+        """The digest of the resolved settings."""
+        return digest_json(self.values)
+
+    def section(self, name: str) -> dict[str, Json]:
+        """A part of the settings; empty where it is not set."""
+        part = self.values.get(name)
+        return part if isinstance(part, dict) else {}
+
+
+def read_experiment(project: Project, name: str, settings: Sequence[Setting] = ()) -> Experiment:
+    """Read and check the experiment `name` with `settings` above its config. Needs no network.
+
+    What is wrong with the files is in `faults`, all of it.
+
+    Raises:
+        ProjectError: one of `settings` cannot be applied.
+
+    """
+    file = Path(EXPERIMENTS_FOLDER, name, CONFIG_FILE)
+    experiment = Experiment(project, name, read_config(project.root, file))
+    config = experiment.config
+    for setting in settings:
+        apply_setting(config, setting)
+    if settings and not config.faults:
+        check_values(config, config.values, config.own)
+    experiment.faults += config.faults
+    experiment.warnings += config.warnings
+    _read_lock(experiment)
+    _check_entry(experiment)
+    if experiment.recipe is not None and not config.faults:
+        experiment.faults += _check_hyperparameters(experiment, experiment.recipe)
+        experiment.faults += _check_against_contract(experiment, experiment.recipe)
+    return experiment
+
+
+def check_experiment(experiment: Experiment) -> None:
+    """Raise ProjectError with every fault of the experiment, if it has one."""
+    if not experiment.faults:
+        return
+    lines = [f"{fault.place}: {fault.message}{f' ({fault.hint})' if fault.hint else ''}" for fault in experiment.faults]
+    count = len(lines)
+    raise ProjectError(
+        f"{experiment.name} has {count} fault{'s' if count > 1 else ''}",
+        why="\n".join(lines),
+        next_step=f"mend them; `sf validate {experiment.name}` shows what is left",
+    )
+
+
+def _read_lock(experiment: Experiment) -> None:
+    file = f"{experiment.folder}/{LOCK_FILE}"
+    try:
+        lock = load_lock(experiment.project.root / file)
+    except ProjectError as error:
+        message = error.what.replace(f"{experiment.project.root}/", "") + (f": {error.why}" if error.why else "")
+        experiment.faults.append(Fault("lock_malformed", message, Place(file), error.next_step))
+        return
+    catalog = load_catalog()
+    standing = compare_lock(lock, catalog, starforge.__version__)
+    experiment.lock, experiment.lock_state = lock, standing.state
+    experiment.recipe = catalog.get(lock.recipe.name)
+    hint = f"`sf recipe upgrade {experiment.name} --dry-run` shows the difference"
+    if not standing.usable:
+        experiment.faults.append(Fault(f"lock_{standing.state}", f"the lock: {standing.why}", Place(file), hint))
+    elif standing.state is LockState.COMPATIBLE:
+        experiment.warnings.append(Fault("lock_compatible", f"the lock: {standing.why}", Place(file), hint))
+
+
+def _check_entry(experiment: Experiment) -> None:
+    if experiment.recipe is None:
+        return
+    entry = experiment.recipe.entry
+    shown = f"{experiment.folder}/{entry.file}"
+    file, place = experiment.project.root / shown, Place(shown)
+    if not file.is_file():
+        message = f"{shown} is missing: {experiment.recipe.name} starts it"
+        experiment.faults.append(Fault("entry_missing", message, place, "write it, or take the one of `sf new`"))
+        return
+    content = file.read_bytes()
+    if b"\r\n" in content:
+        line = content[: content.index(b"\r\n")].count(b"\n") + 1
+        hint = f"sed -i 's/\\r$//' {shown}, and in .gitattributes: *.sh text eol=lf"
+        message = f"{shown} has Windows line ends: the shell would look for commands that end in \\r"
+        experiment.faults.append(Fault("entry_line_ends", message, Place(shown, line, 1), hint))
+    if content.startswith(b"\xef\xbb\xbf"):
+        message = f"{shown} starts with a byte-order mark"
+        experiment.faults.append(Fault("entry_bom", message, Place(shown, 1, 1), "save it as UTF-8 without BOM"))
+    if entry.executable and not os.stat(file).st_mode & 0o100:  # noqa: PTH116 - one stat, as the packer looks at it
+        hint = f"chmod +x {shown}"
+        experiment.faults.append(Fault("entry_not_executable", f"{shown} is not executable", place, hint))
+
+
+def _check_hyperparameters(experiment: Experiment, recipe: Recipe) -> list[Fault]:
+    faults = []
+    for name, value in experiment.section("hyperparameters").items():
+        document = experiment.config.document_of(("hyperparameters", name))
+        faults += check_hyperparameters(recipe, {name: value}, document)
+    return faults
+
+
+def _check_against_contract(experiment: Experiment, recipe: Recipe) -> list[Fault]:
+    """What the JobSpec itself would refuse, with the position of the setting that it came from."""
+    faults = []
+    if experiment.image is None:
+        message, place = f"{recipe.name} needs an image", experiment.config.own.place_of(["image"])
+        faults.append(Fault("image_missing", message, place, "add image: NAME:TAG"))
+    try:
+        build_metadata(experiment)
+        build_lifecycle(experiment)
+        digest_json(experiment.values)
+    except ValidationError as error:
+        for fault in error.errors(include_input=False, include_url=False):
+            path = fault["loc"]
+            message = f"{'.'.join(map(str, path))}: {fault['msg']}"
+            faults.append(Fault("value_invalid", message, experiment.config.own.place_of(path)))
+    except SpecError as error:
+        faults.append(Fault("value_invalid", str(error), experiment.config.own.place_of([])))
+    return faults
+
+
+def build_metadata(experiment: Experiment) -> jobspec.Metadata:
+    """Whose experiment it is, for the JobSpec."""
+    values = {"name": experiment.name, "project": experiment.project.name, "labels": experiment.section("labels")}
+    return jobspec.Metadata.model_validate({**values, "note": experiment.values.get("note")})
+
+
+def build_lifecycle(experiment: Experiment) -> jobspec.Lifecycle:
+    """How long and how often, for the JobSpec."""
+    own = {key: value for key, value in experiment.section("lifecycle").items() if value is not None}
+    return jobspec.Lifecycle.model_validate(own)

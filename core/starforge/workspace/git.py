@@ -1,0 +1,146 @@
+"""Asks git, with an environment and a configuration that do not depend on whose machine it is."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from starforge.errors import ProjectError
+
+_TIMEOUT_S: Final = 120
+_KEPT_VARIABLES: Final = ("PATH", "HOME", "TMPDIR", "SYSTEMROOT", "USERPROFILE", "XDG_CONFIG_HOME")
+_OPTIONS: Final = (
+    *("-c", "safe.directory=*"),  # asked only after git itself, with the user's own configuration, trusted the folder
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.quotePath=false"),
+    *("-c", "core.untrackedCache=false"),
+    *("-c", "color.ui=false"),
+    *("-c", "submodule.recurse=false"),
+    "--no-optional-locks",
+)
+
+
+class GitStanding(StrEnum):
+    """What git says of a folder."""
+
+    REPOSITORY = "repository"
+    NO_REPOSITORY = "no_repository"
+    NO_GIT = "no_git"
+    DUBIOUS_OWNERSHIP = "dubious_ownership"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository's working tree as seen from `root`, which may be any folder in it."""
+
+    root: Path
+    prefix: str
+    """`root` inside the repository: empty, or a path that ends in a slash."""
+
+    def ask(self, *args: str) -> bytes:
+        """What git prints for `args`, run in `root`. Raises ProjectError when git does not end with 0."""
+        return self.ask_either(*args, also=())
+
+    def ask_either(self, *args: str, stdin: bytes = b"", also: tuple[int, ...] = (1,)) -> bytes:
+        """As `ask`, for commands that say "none" by one of the exit codes `also`."""
+        done = _run(self.root, *_OPTIONS, *args, env=clean_environment(), stdin=stdin)
+        if done.returncode not in {0, *also}:
+            why = done.stderr.decode(errors="replace").strip() or f"it ended with {done.returncode}"
+            raise ProjectError(f"git {args[0]} failed in {self.root}", why=why)
+        return done.stdout
+
+    def find(self, *args: str) -> str | None:
+        """One line that git prints for `args`, or None when it ends with an error or prints nothing."""
+        done = _run(self.root, *_OPTIONS, *args, env=clean_environment())
+        text = os.fsdecode(done.stdout).rstrip("\n")
+        return text if done.returncode == 0 and text else None
+
+
+def find_repository(root: Path) -> tuple[GitStanding, Repository | None]:
+    """The repository that `root` lies in.
+
+    Raises:
+        ProjectError: git is there and its answer is none that is known.
+
+    """
+    if shutil.which("git") is None:
+        return GitStanding.NO_GIT, None
+    own = clean_environment(own_configuration=True)
+    done = _run(root, "rev-parse", "--is-inside-work-tree", "--show-prefix", env=own)
+    if done.returncode == 0:
+        inside, _, prefix = os.fsdecode(done.stdout).partition("\n")
+        if inside == "true":
+            return GitStanding.REPOSITORY, Repository(root, prefix.removesuffix("\n"))
+        return GitStanding.NO_REPOSITORY, None
+    message = done.stderr.decode(errors="replace")
+    if "dubious ownership" in message or "safe.directory" in message:
+        return GitStanding.DUBIOUS_OWNERSHIP, None
+    if "not a git repository" in message or "must be run in a work tree" in message:
+        return GitStanding.NO_REPOSITORY, None
+    raise ProjectError(f"git cannot be asked about {root}", why=message.strip())
+
+
+def start_repository(root: Path) -> None:
+    """Make a repository in `root`, with the user's own configuration. Raises ProjectError when git refuses."""
+    _run_as_user(root, "init", "--quiet")
+
+
+def commit_all(root: Path, subject: str) -> str:
+    """Commit everything in `root` and give the commit. Works where no identity is configured; runs no hook."""
+    _run_as_user(root, "add", "--all", ".")
+    identity = {} if _has_identity(root) else _FALLBACK_IDENTITY
+    quiet = ("-c", "commit.gpgSign=false", "-c", f"core.hooksPath={os.devnull}")
+    _run_as_user(root, *quiet, "commit", "--quiet", "--message", subject, more=identity)
+    return Repository(root, "").ask("rev-parse", "HEAD").decode().strip()
+
+
+_FALLBACK_IDENTITY: Final = {
+    "GIT_AUTHOR_NAME": "StarForge",
+    "GIT_AUTHOR_EMAIL": "starforge@localhost",
+    "GIT_COMMITTER_NAME": "StarForge",
+    "GIT_COMMITTER_EMAIL": "starforge@localhost",
+}
+
+
+def _has_identity(root: Path) -> bool:
+    strict = ("-c", "user.useConfigOnly=true")
+    done = _run(root, *strict, "var", "GIT_COMMITTER_IDENT", env=clean_environment(own_configuration=True))
+    return done.returncode == 0
+
+
+def _run_as_user(root: Path, *args: str, more: Mapping[str, str] = MappingProxyType({})) -> None:
+    done = _run(root, *args, env={**clean_environment(own_configuration=True), **more})
+    if done.returncode != 0:
+        raise ProjectError(
+            f"git refused to make the first commit in {root}", why=done.stderr.decode(errors="replace").strip()
+        )
+
+
+def clean_environment(*, own_configuration: bool = False) -> dict[str, str]:
+    """An environment for git: no `GIT_` variable of the caller's, messages in English, nothing asked of the user."""
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    ours = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat"}
+    if own_configuration:
+        return {**kept, **ours}
+    return {**kept, **ours, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_ATTR_NOSYSTEM": "1"}
+
+
+def _run(root: Path, *args: str, env: dict[str, str], stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(  # noqa: S603 - argv is ours, without a shell
+            ["git", *args],  # noqa: S607 - the user's own git, found on PATH
+            cwd=root,
+            env=env,
+            input=stdin,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ProjectError(f"git did not answer within {_TIMEOUT_S} s in {root}") from error

@@ -1,0 +1,229 @@
+"""Packs a manifest: one tar whose bytes depend on names, contents and executable bits alone."""
+
+import hashlib
+import os
+import stat
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Final, Protocol
+
+from starforge.contract.ids import Digest
+from starforge.errors import PackError
+from starforge.workspace.manifest import Entry, Manifest, Refusal
+
+DEFAULT_LIMIT_BYTES: Final = 1 << 30
+_BLOCK: Final = 512
+_RECORD: Final = 10_240
+_CHUNK_BYTES: Final = 1 << 20
+_IN_MEMORY_BYTES: Final = 8 << 20
+_LARGEST_SHOWN: Final = 10
+_READINGS: Final = 2
+
+
+class Sink(Protocol):
+    """Where the tar's bytes go."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take all of `data`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFile:
+    """One member of the tar. A link's `sha256` is that of its target's text."""
+
+    path: str
+    bytes: int
+    mode: int
+    sha256: str
+    link: str | None = None
+
+    def to_json(self) -> dict[str, str | int]:
+        """The member as `sf pack --json` prints it."""
+        members: dict[str, str | int] = {"path": self.path, "bytes": self.bytes, "mode": f"{self.mode:04o}"}
+        members["sha256"] = self.sha256
+        return members if self.link is None else {**members, "link": self.link}
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A packed workspace: `digest` and `bytes` are those of the plain tar."""
+
+    digest: Digest
+    bytes: int
+    files: tuple[PackedFile, ...]
+
+
+def pack_manifest(
+    manifest: Manifest, sink: Sink | None = None, progress: Callable[[int], object] = lambda _bytes: None
+) -> Packed:
+    """Write the plain tar of `manifest` into `sink` (None: compute the digest alone).
+
+    The same names, contents and executable bits give the same bytes, whatever the path, times, owners, umask, locale
+    and machine. `progress` is called with the count of content bytes just read.
+
+    Raises:
+        PackError: a file cannot be read, or changes each time it is read; names it. What `sink` got is then of no use.
+
+    """
+    for _ in range(_READINGS):
+        try:
+            return _pack_once(manifest, sink, progress)
+        except _Changed as error:
+            changed = error
+            if sink is not None:  # what a sink got cannot be taken back
+                break
+    raise changed
+
+
+class _Changed(PackError):
+    """A file changed while it was read."""
+
+
+def _pack_once(manifest: Manifest, sink: Sink | None, progress: Callable[[int], object]) -> Packed:
+    tar = _Tar(sink)
+    files = [_add(tar, manifest.root, entry, progress) for entry in manifest.entries]
+    tar.finish()
+    return Packed(tar.digest, tar.bytes, tuple(files))
+
+
+def check_manifest(manifest: Manifest, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+    """Refuse what cannot be packed.
+
+    Raises:
+        PackError: paths were refused, nothing is left to pack, or it is larger than `limit_bytes`.
+
+    """
+    if manifest.refused:
+        count, lines = len(manifest.refused), [f"{item.path}: {item.reason}" for item in manifest.refused[:20]]
+        raise PackError(
+            f"{count} path{'s' if count > 1 else ''} cannot be packed",
+            why="; ".join(lines),
+            next_step="mend them, or name them in .gitignore or .sfignore",
+        )
+    if not manifest.entries:
+        raise PackError(f"{manifest.root} holds no file to pack", next_step="look at .gitignore and .sfignore")
+    if manifest.content_bytes > limit_bytes:
+        largest = sorted(manifest.entries, key=lambda entry: -entry.bytes)[:_LARGEST_SHOWN]
+        raise PackError(
+            f"the workspace has {_mebibytes(manifest.content_bytes)}, {_mebibytes(limit_bytes)} are allowed",
+            why="largest: " + ", ".join(f"{entry.path} ({_mebibytes(entry.bytes)})" for entry in largest),
+            next_step="name data and results in .sfignore; data belongs under a data root of the console",
+        )
+
+
+def find_unreadable(manifest: Manifest) -> Iterator[Refusal]:
+    """Every file of the manifest that cannot be opened."""
+    for entry in manifest.entries:
+        if entry.link is None and not os.access(manifest.root / entry.path, os.R_OK):
+            yield Refusal(entry.path, "cannot be read: permission denied")
+
+
+def _add(tar: "_Tar", root: Path, entry: Entry, progress: Callable[[int], object]) -> PackedFile:
+    if entry.link is not None:
+        tar.add_link(entry.path, entry.link)
+        return PackedFile(entry.path, 0, 0o777, hashlib.sha256(os.fsencode(entry.link)).hexdigest(), entry.link)
+    mode = 0o755 if entry.executable else 0o644
+    try:
+        return _add_file(tar, root, entry.path, mode, progress)
+    except OSError as error:
+        raise PackError(f"{entry.path} cannot be read", why=error.strerror or str(error)) from error
+
+
+def _add_file(tar: "_Tar", root: Path, path: str, mode: int, progress: Callable[[int], object]) -> PackedFile:
+    for _ in range(_READINGS):
+        with _open(root / path) as file:
+            before = os.fstat(file.fileno())
+            if not stat.S_ISREG(before.st_mode):
+                raise PackError(f"{path} is no longer a file", next_step="pack again")
+            if before.st_size > _IN_MEMORY_BYTES:
+                return _stream(tar, file, (path, mode, before), progress)
+            content = file.read(before.st_size + 1)
+            if _same(before, os.fstat(file.fileno())) and len(content) == before.st_size:
+                tar.add_header(path, len(content), mode)
+                tar.write(content)
+                tar.pad(len(content))
+                progress(len(content))
+                return PackedFile(path, len(content), mode, hashlib.sha256(content).hexdigest())
+    raise _changing(path)
+
+
+def _stream(
+    tar: "_Tar", file: FileIO, member: tuple[str, int, os.stat_result], progress: Callable[[int], object]
+) -> PackedFile:
+    """Adds a large file piece by piece. What was written cannot be taken back."""
+    path, mode, before = member
+    sha = hashlib.sha256()
+    tar.add_header(path, before.st_size, mode)
+    left = before.st_size
+    while left and (chunk := file.read(min(_CHUNK_BYTES, left))):
+        sha.update(chunk)
+        tar.write(chunk)
+        progress(len(chunk))
+        left -= len(chunk)
+    if left or not _same(before, os.fstat(file.fileno())):
+        raise _changing(path)
+    tar.pad(before.st_size)
+    return PackedFile(path, before.st_size, mode, sha.hexdigest())
+
+
+def _open(path: Path) -> FileIO:
+    return FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+
+
+def _same(before: os.stat_result, after: os.stat_result) -> bool:
+    return (before.st_size, before.st_mtime_ns, before.st_ctime_ns) == (
+        after.st_size,
+        after.st_mtime_ns,
+        after.st_ctime_ns,
+    )
+
+
+def _changing(path: str) -> _Changed:
+    next_step = "wait until it is written, or name it in .sfignore"
+    return _Changed(f"{path} changes while it is read", next_step=next_step)
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / (1 << 20):.1f} MiB"
+
+
+class _Tar:
+    """Writes members one after the other, and hashes what it writes."""
+
+    def __init__(self, sink: Sink | None) -> None:
+        self._sink = sink
+        self._sha = hashlib.sha256()
+        self.bytes = 0
+
+    @property
+    def digest(self) -> Digest:
+        return Digest("sha256:" + self._sha.hexdigest())
+
+    def write(self, content: bytes) -> None:
+        self._sha.update(content)
+        self.bytes += len(content)
+        if self._sink is not None:
+            self._sink.write(content)
+
+    def add_header(self, path: str, size: int, mode: int) -> None:
+        member = tarfile.TarInfo(path)
+        member.size, member.mode = size, mode
+        self._write_header(member)
+
+    def add_link(self, path: str, target: str) -> None:
+        member = tarfile.TarInfo(path)
+        member.type, member.linkname, member.mode = tarfile.SYMTYPE, target, 0o777
+        self._write_header(member)
+
+    def pad(self, size: int) -> None:
+        self.write(b"\0" * (-size % _BLOCK))
+
+    def finish(self) -> None:
+        self.write(b"\0" * (2 * _BLOCK))
+        self.write(b"\0" * (-self.bytes % _RECORD))
+
+    def _write_header(self, member: tarfile.TarInfo) -> None:
+        self.write(member.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape"))

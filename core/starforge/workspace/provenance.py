@@ -1,0 +1,180 @@
+"""Where a workspace came from, by git's own answer, and whether its bytes are those of the commit."""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from starforge.contract import jobspec
+from starforge.contract.ids import Digest
+from starforge.workspace.git import GitStanding, Repository, find_repository
+from starforge.workspace.manifest import Manifest
+
+_DIRTY_FILES_KEPT: Final = 1000
+_COMPARED_BYTES: Final = 64 << 20
+_LFS: Final = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*oid sha256:([0-9a-f]{64})\n")
+_SCP: Final = re.compile(r"(?:(?P<user>[^@/:]+)(?::[^@/]*)?@)?(?P<host>[^/:@]+):(?P<path>(?!//).*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What git said. `standing` tells an answer of None from a question that could not be asked."""
+
+    standing: GitStanding
+    commit: str | None = None
+    branch: str | None = None
+    remote: str | None = None
+    dirty_files: tuple[str, ...] = ()
+    line_ends_only: tuple[str, ...] = ()
+    """Files that differ from the commit in line ends alone, or only by what .gitattributes says: not dirty."""
+    submodules: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def dirty(self) -> bool:
+        """Whether what is packed is not what the commit holds."""
+        return bool(self.dirty_files)
+
+
+def load_origin(manifest: Manifest) -> Origin:
+    """Git's answer about the packed tree. Only paths that travel, or should have, make it dirty.
+
+    Raises:
+        ProjectError: git failed in a way that is no answer.
+
+    """
+    repository = manifest.repository
+    if repository is None:
+        return Origin(standing=manifest.standing)
+    commit = repository.find("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    changes = list(_find_changes(repository))
+    packed = {entry.path for entry in manifest.entries}
+    dirty: list[str] = []
+    line_ends: list[str] = []
+    for change in changes:
+        path = change.path.rstrip("/")
+        inside = path in packed or any(name.startswith(path + "/") for name in packed)
+        if not inside and change.code in {"?", "!"}:
+            continue
+        (line_ends if _differs_in_line_ends_only(repository, change) else dirty).append(path)
+    return Origin(
+        standing=manifest.standing,
+        commit=commit,
+        branch=repository.find("symbolic-ref", "--quiet", "--short", "HEAD"),
+        remote=_find_remote(repository),
+        dirty_files=tuple(sorted(dirty)),
+        line_ends_only=tuple(sorted(line_ends)),
+        submodules=tuple(_find_submodules(repository)),
+    )
+
+
+def build_provenance(origin: Origin, config_digest: Digest | None) -> jobspec.Provenance:
+    """The part of a JobSpec that says where its workspace came from."""
+    return jobspec.Provenance(
+        commit=origin.commit,
+        branch=_clip(origin.branch),
+        remote=_clip(origin.remote),
+        dirty=origin.dirty,
+        dirty_files=tuple(_printable(path)[:_DIRTY_FILES_KEPT] for path in origin.dirty_files[:_DIRTY_FILES_KEPT]),
+        config_digest=config_digest,
+        submodules=tuple(jobspec.Submodule(path=_printable(path), commit=commit) for path, commit in origin.submodules),
+    )
+
+
+def strip_credentials(remote: str) -> str:
+    """A remote's address without password, token or query; the user name of an ssh address stays."""
+    if "://" not in remote:
+        scp = _SCP.fullmatch(remote)
+        if scp is None:
+            return remote
+        user = f"{scp['user']}@" if scp["user"] else ""
+        return f"{user}{scp['host']}:{scp['path']}"
+    parts = urlsplit(remote)
+    host = parts.netloc.rpartition("@")[2]
+    user = parts.netloc.rpartition("@")[0].split(":", 1)[0]
+    keeps_user = user and parts.scheme in {"ssh", "git+ssh", "ssh+git"}
+    return f"{parts.scheme}://{user + '@' if keeps_user else ''}{host}{parts.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    path: str
+    code: str
+    """`?` untracked; `1`, `2`, `u` as in git's porcelain v2."""
+    mode_head: str = ""
+    mode_tree: str = ""
+    blob: str = ""
+
+
+def _find_changes(repository: Repository) -> Iterator[_Change]:
+    answer = repository.ask(
+        "status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=none", "--", "."
+    )
+    for record in answer.split(b"\0"):
+        if not record:
+            continue
+        text = os.fsdecode(record)
+        code = text[0]
+        if code == "?":
+            yield _Change(_below(repository, text[2:]), code)
+        elif code == "1":
+            fields = text.split(" ", 8)
+            yield _Change(_below(repository, fields[8]), code, fields[3], fields[5], fields[6])
+        elif code == "u":
+            yield _Change(_below(repository, text.split(" ", 10)[10]), code)
+
+
+def _below(repository: Repository, path: str) -> str:
+    return path.removeprefix(repository.prefix)
+
+
+def _differs_in_line_ends_only(repository: Repository, change: _Change) -> bool:
+    """Whether git's "modified" is about line ends, times or attributes, not about other bytes."""
+    if change.code != "1" or change.mode_head != change.mode_tree or not change.mode_head.startswith("100"):
+        return False
+    file = repository.root / change.path
+    status = file.lstat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _COMPARED_BYTES:
+        return False
+    committed = repository.ask("cat-file", "blob", change.blob)
+    present = file.read_bytes()
+    pointer = _LFS.match(committed)
+    if pointer:
+        return hashlib.sha256(present).hexdigest() == pointer[1].decode()
+    return committed.replace(b"\r\n", b"\n") == present.replace(b"\r\n", b"\n")
+
+
+def _find_remote(repository: Repository) -> str | None:
+    names = (repository.find("remote") or "").splitlines()
+    if not names:
+        return None
+    name = "origin" if "origin" in names else names[0]
+    remote = repository.find("config", "--get", f"remote.{name}.url")
+    return strip_credentials(remote) if remote else None
+
+
+def _find_submodules(repository: Repository) -> Iterator[tuple[str, str]]:
+    for record in repository.ask("ls-files", "--stage", "-z").split(b"\0"):
+        head, _, path = os.fsdecode(record).partition("\t")
+        if head.startswith("160000 "):
+            present = _find_inner_commit(repository.root / path)
+            yield path, present or head.split(" ")[1]
+
+
+def _find_inner_commit(folder: Path) -> str | None:
+    if not folder.is_dir():
+        return None
+    _, inner = find_repository(folder)
+    return inner.find("rev-parse", "HEAD") if inner is not None and not inner.prefix else None
+
+
+def _clip(text: str | None) -> str | None:
+    return _printable(text)[:300] if text else None
+
+
+def _printable(path: str) -> str:
+    return os.fsencode(path).decode(errors="replace")

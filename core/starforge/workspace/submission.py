@@ -1,0 +1,107 @@
+"""From an experiment, its packed workspace and a choice of machines to the JobSpec."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import ValidationError
+
+from starforge.contract import jobspec
+from starforge.contract.canonical import Json
+from starforge.contract.ids import Digest
+from starforge.errors import ProjectError, SpecError
+from starforge.hardware.profiles import Share
+from starforge.recipes.lock import Lock
+from starforge.recipes.model import Recipe
+from starforge.workspace.experiment import Experiment, build_lifecycle, build_metadata
+from starforge.workspace.pack import Packed
+from starforge.workspace.provenance import Origin, build_provenance
+
+_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What travels with the job, and where it came from."""
+
+    packed: Packed
+    origin: Origin
+
+
+def build_jobspec(experiment: Experiment, resources: jobspec.Resources, contents: Contents) -> jobspec.JobSpec:
+    """The JobSpec of an experiment without faults. Pure.
+
+    Raises:
+        SpecError: a setting that the contract refuses.
+
+    """
+    recipe, lock = experiment.recipe, experiment.lock
+    if recipe is None or lock is None or experiment.image is None:
+        raise ProjectError(f"{experiment.name} has faults", next_step=f"sf validate {experiment.name}")
+    try:
+        return jobspec.JobSpec(
+            metadata=build_metadata(experiment),
+            spec=_build_spec(experiment, (recipe, lock), resources, contents),
+        )
+    except ValidationError as error:
+        why = jobspec.describe_faults(error)
+        raise SpecError(f"{experiment.name} makes no JobSpec", why=why) from error
+
+
+def check_clean(origin: Origin, *, allow_dirty: bool) -> None:
+    """Refuse a tree that is not what its commit holds, unless that is allowed.
+
+    Raises:
+        ProjectError: it is dirty; names the files.
+
+    """
+    if allow_dirty or not origin.dirty:
+        return
+    shown = ", ".join(origin.dirty_files[:_SHOWN])
+    more = len(origin.dirty_files) - _SHOWN
+    raise ProjectError(
+        "the project differs from its commit" if origin.commit else "the project has no commit yet",
+        why=f"changed or new: {shown}{f' and {more} more' if more > 0 else ''}",
+        next_step="commit them, or add --allow-dirty to send exactly these bytes",
+    )
+
+
+def build_share(experiment: Experiment) -> Share:
+    """What the config asks of each node beside GPUs."""
+    resources = experiment.section("resources")
+    cpus, memory_gib = resources.get("cpus"), resources.get("memory_gib")
+    return Share(
+        cpus=float(cpus) if isinstance(cpus, int | float) else None,
+        memory_bytes=int(memory_gib * (1 << 30)) if isinstance(memory_gib, int | float) else None,
+    )
+
+
+def _build_spec(
+    experiment: Experiment, method: tuple[Recipe, Lock], resources: jobspec.Resources, contents: Contents
+) -> jobspec.Spec:
+    recipe, lock = method
+    values, packed = experiment.values, contents.packed
+    return jobspec.Spec.model_validate(
+        {
+            "recipe": {"name": lock.recipe.name, "version": lock.recipe.version, "digest": lock.recipe.digest},
+            "framework": {
+                "kind": lock.framework.kind,
+                "version": lock.framework.version,
+                "image": experiment.image,
+            },
+            "resources": resources,
+            "model": values.get("model"),
+            "data": experiment.section("data"),
+            "hyperparameters": experiment.section("hyperparameters"),
+            "entry": {"kind": recipe.entry.kind, "value": experiment.folder},
+            "workspace": {"digest": packed.digest, "bytes": packed.bytes, "files": len(packed.files)},
+            "provenance": build_provenance(contents.origin, Digest(experiment.config_digest)),
+            "placement": _without_nulls(experiment.section("placement")),
+            "lifecycle": build_lifecycle(experiment),
+            "init_from": values.get("init_from"),
+            "observability": values.get("observability") or "platform",
+        }
+    )
+
+
+def _without_nulls(section: dict[str, Json]) -> dict[str, Json]:
+    return {key: value for key, value in section.items() if value is not None}

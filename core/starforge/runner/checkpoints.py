@@ -83,18 +83,18 @@ class FolderWatch:
         self._looks: Dict[str, Look] = {}
         self._done: Set[str] = set()
 
-    def commit_complete(self, is_final: bool) -> List[Committed]:  # noqa: FBT001 - one fact
+    def commit_complete(self, *, is_final: bool) -> List[Committed]:
         """Commit what is complete and unchanged since the last call; at the end (`is_final`) what is complete."""
         if self._rule.kind != "folders":
             return []
         committed = []
         for path in sorted(glob.glob(os.path.join(glob.escape(self._root), self._rule.pattern))):
-            mark = self._find_commit(path, is_final)
+            mark = self._find_commit(path, is_final=is_final)
             if mark is not None:
                 committed.append(mark)
         return committed
 
-    def _find_commit(self, path: str, is_final: bool) -> Optional[Committed]:  # noqa: FBT001 - one fact
+    def _find_commit(self, path: str, *, is_final: bool) -> Optional[Committed]:
         step = _find_step(path)
         if path in self._done or step is None or not os.path.isdir(path):
             return None

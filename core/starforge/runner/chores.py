@@ -18,7 +18,7 @@ from starforge.runner.spool import Spool
 SOURCE_PERIOD_S = 1.0
 CHECKPOINT_PERIOD_S = 2.0
 USAGE_PERIOD_S = 15.0
-_END_S = 60.0
+_END_S = 10.0  # a stopped attempt is killed 20 s after its grace
 
 
 class Chores:
@@ -61,7 +61,7 @@ class Chores:
                 self._spool.event("usage", memory=find_memory_counters(), gpus=nvml.sample())
 
     def _commit(self, *, is_final: bool) -> None:
-        for mark in self._folders.commit_complete(is_final) if self._folders is not None else []:
+        for mark in self._folders.commit_complete(is_final=is_final) if self._folders is not None else []:
             self._spool.event("checkpoint", step=mark.step, path=os.path.relpath(mark.path, self._ckpt), committed=True)
 
 

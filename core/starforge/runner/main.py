@@ -183,6 +183,7 @@ def _train(capsule: contract.Capsule, desk: Desk, resume: Optional[Committed]) -
         child.end_descendants()
         chores.end()
         echo.close()
+    _declare_missing_curve(capsule.plan, spool, progress)
     code = child.code if child.code is not None else 128 + 9
     return Ending(
         code=code,
@@ -192,6 +193,13 @@ def _train(capsule: contract.Capsule, desk: Desk, resume: Optional[Committed]) -
         message=None if cause is None else f"the run was ended after its limit of {limit_s:g} s",
         started_at=started_at,
     )
+
+
+def _declare_missing_curve(plan: contract.Plan, spool: Spool, progress: Progress) -> None:
+    hooked = any(source.kind == "trainer" for source in plan.metric_sources)
+    if hooked and progress.total_steps is None and progress.last_step is None:
+        text = "no Trainer reported: it was not reached, or its Python ignores PYTHONPATH; there is no curve"
+        spool.event("note", code="no_trainer_metrics", message=text)
 
 
 def _start(start: Callable[[], Child], argv: "tuple[str, ...]") -> Child:

@@ -17,6 +17,7 @@ BACKOFF_FIRST_S = 0.1
 BACKOFF_CAP_S = 5.0
 SPACING_S = 0.02  # between two bodies, so that single lines travel together
 _RETRY_AFTER_CAP_S = 30.0
+_LEAVE_S = 1.0  # for the thread to close its connection
 _ZIP_FROM_BYTES = 1024
 _GONE = (401, 403, 410)
 _OK, _CONFLICT, _TOO_LARGE, _TOO_MANY = 200, 409, 413, 429
@@ -56,7 +57,10 @@ class Sender:
             return False
         self._record = json.dumps(record).encode("ascii")
         self._news.set()
-        return self._caught_up.wait(patience_s) and not self._is_over
+        if not self._caught_up.wait(patience_s):
+            return False
+        self._thread.join(_LEAVE_S)
+        return not self._is_over
 
     def _wanted(self) -> "list[str]":
         """The leader sends all streams; another node only its log."""
@@ -78,6 +82,7 @@ class Sender:
             except Unreachable:
                 wait_s, backoff_s = backoff_s, min(backoff_s * 2, BACKOFF_CAP_S)
             self._rest(wait_s)
+        wire.close()
 
     def _round(self, post: Callable[..., Any]) -> float:
         """Send one body of each stream that has news; give how long to wait before the next round."""

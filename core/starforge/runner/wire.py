@@ -62,6 +62,10 @@ class Wire:
             self._connection.close()
         return Answer(response.status, _read_object(content), _read_seconds(response.getheader("Retry-After")))
 
+    def close(self) -> None:
+        """Close the connection; the next `post` would open it again."""
+        self._connection.close()
+
 
 def _build_tls(ca_pem: Optional[str]) -> Any:  # noqa: ANN401 - an ssl.SSLContext, where there is such a module
     try:

@@ -1,0 +1,118 @@
+"""Sending to ingest: catching up, backing off, stopping for good; the spool always holds everything."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.tests.runner.conftest import TOKEN
+from core.tests.runner.support.attempt import Attempt, until
+from core.tests.runner.support.ingest import Ingest
+from starforge.contract import capsule as contract
+from starforge.runner.sender import Sender
+from starforge.runner.spool import Spool
+from starforge.runner.wishes import Wishes
+
+SLOW = "import time\nfor i in range(10): print('line', i, flush=True); time.sleep(0.05)"
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # bound and not listening: every connection is refused
+        yield held.getsockname()[1]
+
+
+def test_the_spool_holds_everything_when_ingest_never_answers(attempt: Attempt, closed_port: int) -> None:
+    attempt.secret("ingest-token", TOKEN)
+    attempt.python("print('alone'); raise SystemExit(4)", ingest=contract.Ingest(f"http://127.0.0.1:{closed_port}"))
+
+    assert attempt.run(timeout_s=40) == 4
+    assert attempt.log() == b"alone\n"
+    assert attempt.record().offsets["log"] == 6
+
+
+def test_after_an_outage_the_sender_catches_up(tmp_path: Path) -> None:
+    spool, wishes = make_spool(tmp_path)
+    sender = Sender(spool, wishes, lambda: None)
+    spool.on_append = sender.wake
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    sender.start(contract.Ingest(f"http://127.0.0.1:{port}"), TOKEN)
+    spool.log(b"written while ingest was away\n" * 100_000)
+    spool.event("note", message="x")
+    served = Ingest(TOKEN, port)
+    try:
+        until(lambda: len(served.streams.get("log", b"")) == 3_000_000, "the whole log")
+        assert sender.finish({"code": 0}, 10)
+    finally:
+        served.close()
+    assert served.streams["log"] == Path(spool.streams["log"].path).read_bytes()
+    assert served.gzip_seen
+    assert served.exits == [{"code": 0}]
+
+
+@pytest.mark.parametrize("answer", [(429, {"Retry-After": "0.1"}), (503, {}), (500, {})])
+def test_ingest_that_asks_for_patience_gets_everything_later(
+    attempt: Attempt, ingest: Ingest, answer: tuple[int, dict[str, str]]
+) -> None:
+    ingest.answers = [answer] * 3
+    assert attempt.python(SLOW, ingest=contract.Ingest(ingest.url)).run() == 0
+    assert ingest.streams["log"] == attempt.log()
+    assert len(ingest.exits) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403, 410])
+def test_a_refused_token_ends_the_sending_and_nothing_else(attempt: Attempt, ingest: Ingest, status: int) -> None:
+    ingest.answers = [(status, {})]
+    assert attempt.python(SLOW, ingest=contract.Ingest(ingest.url)).run() == 0
+    assert ingest.requests == 1
+    assert ingest.streams == {}
+    assert attempt.log().count(b"line") == 10
+    assert attempt.events("note")[0]["code"] == "ingest_over"
+
+
+def test_ingest_that_has_more_already_is_not_sent_it_again(attempt: Attempt, ingest: Ingest) -> None:
+    ingest.streams["log"] = b"line 0\n"
+    assert attempt.python(SLOW, ingest=contract.Ingest(ingest.url)).run() == 0
+    assert ingest.streams["log"] == attempt.log()
+
+
+def test_a_body_that_is_too_large_is_sent_in_smaller_ones(attempt: Attempt, ingest: Ingest) -> None:
+    ingest.answers = [(413, {})]
+    assert attempt.python("print('z' * 500_000)", ingest=contract.Ingest(ingest.url)).run() == 0
+    assert ingest.streams["log"] == attempt.log()
+
+
+def test_an_address_without_transport_is_named_and_the_job_runs(attempt: Attempt) -> None:
+    attempt.secret("ingest-token", TOKEN)
+    assert attempt.python("print(1)", ingest=contract.Ingest("ftp://somewhere")).run() == 0
+    assert "neither http:// nor https://" in attempt.events("note")[0]["message"]
+
+
+def test_metrics_and_events_travel_in_whole_lines(tmp_path: Path) -> None:
+    spool, wishes = make_spool(tmp_path)
+    served = Ingest(TOKEN)
+    bodies: list[bytes] = []
+    take = served.take
+
+    def watch(stream: str, offset: int, body: bytes) -> tuple[int, dict[str, object]]:
+        bodies.append(body)
+        return take(stream, offset, body)
+
+    served.take = watch  # type: ignore[method-assign]  # the test's own server
+    try:
+        spool.metrics(b'{"step":1,"values":{"a":1}}\n' * 80_000)
+        sender = Sender(spool, wishes, lambda: None)
+        sender.start(contract.Ingest(served.url), TOKEN)
+        assert sender.finish({}, 10)
+    finally:
+        served.close()
+    assert len(bodies) > 1
+    assert all(body.endswith(b"\n") and len(body) <= 1 << 20 for body in bodies)
+
+
+def make_spool(tmp_path: Path) -> tuple[Spool, Wishes]:
+    return Spool(str(tmp_path / "spool"), []), Wishes(str(tmp_path / "control.json"), 1.0)

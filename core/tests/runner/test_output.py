@@ -1,0 +1,154 @@
+"""The job's output: complete, in order, masked, and never in the job's way."""
+
+import fcntl
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from core.tests.runner.support.attempt import Attempt, until
+from starforge.runner.masking import Masker, build_patterns
+from starforge.runner.spool import Spool, Stream
+
+SECRET = "hunter2-hunter2-hunter2"  # noqa: S105 - it opens nothing
+
+
+def test_ten_megabytes_without_a_newline_and_every_byte_come_through(attempt: Attempt) -> None:
+    code = "import os; os.write(1, bytes(range(256)) + b'\\xff\\xfe\\0'); print('x' * 10_000_000, end='')"
+    assert attempt.python(code).run() == 0
+    assert attempt.log() == bytes(range(256)) + b"\xff\xfe\0" + b"x" * 10_000_000
+
+
+def test_a_job_of_a_few_milliseconds_is_recorded_whole(attempt: Attempt) -> None:
+    assert attempt.prepare("echo", "short").run() == 0
+    assert attempt.log() == b"short\n"
+    assert attempt.record().started_at is not None
+
+
+def test_output_of_both_streams_keeps_its_order(attempt: Attempt) -> None:
+    code = "import sys\nfor i in range(200): print(i, file=(sys.stdout, sys.stderr)[i % 2])"
+    assert attempt.python(code).run() == 0
+    assert attempt.log().split() == [str(i).encode() for i in range(200)]
+
+
+def test_a_secret_is_given_to_the_job_but_never_written(attempt: Attempt) -> None:
+    code = """
+import os, sys, time
+from starforge import report
+secret = os.environ["API_KEY"]
+sys.stdout.write("in one piece " + secret + "\\n")
+sys.stdout.write("in two " + secret[:9]); sys.stdout.flush()
+time.sleep(0.02)
+sys.stdout.write(secret[9:] + "\\n"); sys.stdout.flush()
+report.log({secret: 1.0}, step=1)
+report.note(secret)
+assert "ingest-token" not in os.environ
+"""
+    attempt.secret("API_KEY", SECRET).secret("ingest-token", "a-token-of-ingest")
+    assert attempt.python(code).run() == 0, attempt.log()
+
+    stars = b"*" * len(SECRET)
+    assert attempt.log() == b"in one piece " + stars + b"\nin two " + stars + b"\n"
+    for path in attempt.root.rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+    assert SECRET.encode() not in attempt.stdout + attempt.stderr
+
+
+def test_what_may_begin_a_secret_is_shown_after_a_tenth_of_a_second(attempt: Attempt) -> None:
+    attempt.secret("API_KEY", SECRET)
+    process = attempt.python(f"import time; print({SECRET[:10]!r}, end='', flush=True); time.sleep(30)").start()
+    attempt.until_log(SECRET[:10].encode())
+    process.terminate()
+    process.communicate(timeout=20)
+
+
+def test_a_short_secret_is_declared_and_not_masked(attempt: Attempt) -> None:
+    attempt.secret("PIN", "1234").python("print(12345678)")
+    assert attempt.run() == 0
+    assert attempt.log() == b"12345678\n"
+    assert "PIN is shorter than 8 bytes" in attempt.events("note")[0]["message"]
+
+
+def test_a_full_pipe_of_the_engine_stops_neither_job_nor_record(attempt: Attempt) -> None:
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, 1031, 4096)  # F_SETPIPE_SZ
+    process = attempt.python("print('y' * 3_000_000)").start(stdout=writer)
+    os.close(writer)
+    try:
+        assert process.wait(timeout=30) == 0  # nobody ever read the pipe
+    finally:
+        os.close(reader)
+    assert len(attempt.log()) == 3_000_001
+
+
+def test_an_engine_that_closed_the_pipe_stops_neither(attempt: Attempt) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = attempt.python("print('y' * 100_000)").start(stdout=writer)
+    os.close(writer)
+    assert process.wait(timeout=30) == 0
+    assert len(attempt.log()) == 100_001
+
+
+def test_the_masker_agrees_with_masking_the_whole_stream_at_once() -> None:
+    secrets = [b"abcabcab", b"cabcabXYZ", b"aaaaaaaaaa"]
+    seed = time.time_ns()
+    chance = random.Random(seed)  # noqa: S311 - no secret is made of it
+    pieces = [*secrets, b"abc", b"a", b"aaaaaa", b"X"]
+    for _ in range(500):
+        text = b"".join(chance.choice(pieces) for _ in range(12))
+        expected = bytearray(text)
+        for secret in secrets:
+            for at in range(len(text)):
+                if text.startswith(secret, at):
+                    expected[at : at + len(secret)] = b"*" * len(secret)
+        masker, given, at = Masker(build_patterns(secrets)), b"", 0
+        while at < len(text):
+            size = chance.randint(1, 7)
+            given += masker.feed(text[at : at + size])
+            at += size
+        assert given + masker.flush() == bytes(expected), (seed, text)
+
+
+def test_the_rest_of_a_secret_is_masked_when_its_beginning_was_flushed() -> None:
+    masker = Masker([b"abcdefgh"])
+    assert masker.feed(b"abcd") == b""
+    assert masker.flush() == b"abcd"
+    assert masker.feed(b"efgh!") == b"****!"
+
+
+def test_a_secret_is_also_masked_as_json_writes_it_and_line_by_line() -> None:
+    masker = Masker(build_patterns([b'first "line"\nsecond line\n']))
+    shown = masker.feed(b'{"a": "first \\"line\\"\\nsecond line"} and second line') + masker.flush()
+    assert b"second line" not in shown
+    assert b"first" not in shown
+
+
+def test_masking_a_megabyte_takes_milliseconds() -> None:
+    masker = Masker(build_patterns([f"secret-number-{number}".encode() for number in range(10)]))
+    text = b"loss 0.123 step 17 of 100000\n" * 36_000
+    began = time.perf_counter()
+    masker.feed(text)
+    assert time.perf_counter() - began < 1.0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the kernel has no /dev/full")
+def test_a_full_disk_loses_bytes_and_declares_them(tmp_path: Path) -> None:
+    full = Stream("/dev/full")
+    assert full.append(b"12345") is False
+    assert full.lost_bytes == 5
+
+    spool = Spool(str(tmp_path / "spool"), [])
+    spool.streams["log"].lost_bytes = 5
+    spool.log(b"after the gap")
+    assert b"5 bytes of log were lost" in (tmp_path / "spool" / "events.jsonl").read_bytes()
+
+
+def test_the_log_is_in_the_spool_while_the_job_runs(attempt: Attempt) -> None:
+    process = attempt.python("import time; print('now', flush=True); time.sleep(30)").start()
+    until(lambda: attempt.log() == b"now\n", "the line")
+    assert process.poll() is None
+    process.terminate()
+    process.communicate(timeout=20)

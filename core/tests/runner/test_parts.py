@@ -1,0 +1,207 @@
+"""The runner's smaller parts: archive, versions, workspace, cgroup counters, the contract's documents."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.tests.runner.support.attempt import find_interpreters, hash_of
+from starforge.contract import capsule as contract
+from starforge.runner.archive import build_runner
+from starforge.runner.memory import find_memory_counters
+from starforge.runner.refusal import Refusal
+from starforge.runner.verify import unpack_workspace
+from starforge.runner.versions import RangeError, is_in_range
+
+CORE = Path(contract.__file__).parents[2]
+
+
+@pytest.mark.interpreters
+@pytest.mark.parametrize("interpreter", find_interpreters())
+def test_the_archive_has_the_same_bytes_from_another_path_umask_time_and_python(
+    tmp_path: Path, interpreter: str
+) -> None:
+    here = build_runner(tmp_path / "here.pex")
+    copy = tmp_path / "elsewhere"
+    subprocess.run(["cp", "-r", str(CORE), str(copy)], check=True)
+    for path in copy.rglob("*.py"):
+        os.utime(path, (1, 1))
+        path.chmod(0o600)
+    code = (
+        f"import os, sys, pathlib; os.umask(0o077); sys.path.insert(0, {str(copy)!r});"
+        "from starforge.runner.archive import build_runner;"
+        f"print(build_runner(pathlib.Path({str(tmp_path / 'there.pex')!r})))"
+    )
+    environment = {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "7", "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run([interpreter, "-c", code], capture_output=True, text=True, check=True, env=environment)
+
+    assert ran.stdout.strip() == here == hash_of(tmp_path / "here.pex") == hash_of(tmp_path / "there.pex")
+
+
+def test_the_runner_says_how_it_is_used(runner_archive: Path) -> None:
+    ran = subprocess.run([sys.executable, str(runner_archive)], capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (2, b"starforge: usage: python runner.pex run\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "specifier", "fits"),
+    [
+        ("0.9.6", ">=1.9,<2", False),
+        ("1.9", ">=1.9,<2", True),
+        ("1.10.0", ">=1.9", True),
+        ("2.0", ">=1.9,<2", False),
+        ("2.0rc1", "<2", False),
+        ("2.0rc1", ">=1.9,<2.0rc2", True),
+        ("2.6.0a0+ecf3bae.nv25", ">=2.6", False),
+        ("2.6.0+cu124", "==2.6.0", True),
+        ("2.6.0+cu124", "==2.6.0+cu121", False),
+        ("2.6.0", "==2.6.*", True),
+        ("2.60", "!=2.6.*", True),
+        ("1.4.9", "~=1.4.2", True),
+        ("1.5", "~=1.4.2", False),
+        ("1.0.post1", ">1.0", False),
+        ("1.0.post1", ">=1.0", True),
+        ("1!1.0", ">2", True),
+        ("1.0", "", True),
+        ("1.0-weird", "===1.0-weird", True),
+    ],
+)
+def test_ranges_mean_what_pep_440_says(version: str, specifier: str, fits: bool) -> None:  # noqa: FBT001 - a column
+    assert is_in_range(version, specifier) is fits
+
+
+@pytest.mark.parametrize(("version", "specifier"), [("unknown", ">=1"), ("1.0", "1.0"), ("1.0", "~=1"), ("1.0", ">=x")])
+def test_what_is_no_version_or_range_is_an_error(version: str, specifier: str) -> None:
+    with pytest.raises(RangeError):
+        is_in_range(version, specifier)
+
+
+def add_file(archive: tarfile.TarFile, name: str, content: bytes = b"x") -> object:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))
+    return member
+
+
+def add_link(archive: tarfile.TarFile, name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> object:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    archive.addfile(member)
+    return member
+
+
+ESCAPES: dict[str, Callable[[tarfile.TarFile], object]] = {
+    "dots": lambda archive: add_file(archive, "../evil"),
+    "absolute": lambda archive: add_file(archive, "/evil"),
+    "link outside": lambda archive: add_link(archive, "a", "../.."),
+    "absolute link": lambda archive: add_link(archive, "a", "/etc/passwd"),
+    "chained links": lambda archive: (
+        add_file(archive, "d/e/f"),
+        add_link(archive, "d/e/up", "../.."),
+        add_link(archive, "out", "d/e/up/../x"),
+    ),
+    "hard link": lambda archive: add_link(archive, "a", "/etc/passwd", tarfile.LNKTYPE),
+    "device": lambda archive: add_link(archive, "a", "", tarfile.CHRTYPE),
+    "through a link": lambda archive: (add_link(archive, "a", ".."), add_file(archive, "a/evil")),
+}
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_a_workspace_that_leaves_its_tree_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "workspace.tar"
+    with tarfile.open(path, "w") as archive:
+        ESCAPES[name](archive)
+    before = {entry.name for entry in tmp_path.iterdir()}
+
+    with pytest.raises(Refusal) as refused:
+        unpack_workspace(contract.Workspace(str(path), hash_of(path)), str(tmp_path / "work.tmp"))
+    assert refused.value.cause == "workspace"
+    assert {entry.name for entry in tmp_path.iterdir()} - before == {"work.tmp"}
+
+
+def test_links_that_stay_inside_and_programs_are_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "workspace.tar"
+    with tarfile.open(path, "w") as archive:
+        add_link(archive, "data/latest", "../src/run.sh")
+        member = tarfile.TarInfo("src/run.sh")
+        member.mode = 0o700
+        archive.addfile(member)
+    unpack_workspace(contract.Workspace(str(path), hash_of(path)), str(tmp_path / "work.tmp"))
+    assert (tmp_path / "work.tmp" / "data" / "latest").resolve().name == "run.sh"
+    assert (tmp_path / "work.tmp" / "src" / "run.sh").stat().st_mode & 0o777 == 0o755
+
+
+def test_counters_of_both_cgroup_versions_are_read_and_missing_ones_are_none(tmp_path: Path) -> None:
+    v2, v1 = tmp_path / "v2", tmp_path / "v1"
+    v2.mkdir()
+    v1.mkdir()
+    (v1 / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
+    (v1 / "memory.max_usage_in_bytes").write_text("4096\n")
+    old = find_memory_counters(str(v2), str(v1))
+    assert (old["oom_kill"], old["peak_bytes"], old["limit_bytes"]) == (2, 4096, None)
+
+    (v2 / "memory.events").write_text("low 0\nhigh 0\nmax 5\noom 1\noom_kill 1\n")
+    (v2 / "memory.max").write_text("max\n")
+    new = find_memory_counters(str(v2), str(v1))
+    assert (new["oom"], new["oom_kill"], new["peak_bytes"], new["limit_bytes"]) == (1, 1, None, None)
+    assert set(find_memory_counters("/nowhere", "/nowhere").values()) == {None}
+
+
+CAPSULE = contract.Capsule(
+    version="1.0",
+    job="j0123456789",
+    attempt="j0123456789-1-abcdef",
+    number=1,
+    node_count=2,
+    spec={"kind": "TrainingJob"},
+    plan=contract.Plan(
+        argv=("train",),
+        metric_sources=(contract.MetricSource("jsonl", "log.jsonl"),),
+        checkpoint=contract.CheckpointRule("folders", "checkpoint-*", ("a",)),
+        complete=contract.CompleteRule("steps", 80),
+    ),
+    requirements=contract.Requirements(">=3.9", (contract.Requirement("trl", ">=1.9,<2"),), 2),
+    workspace=contract.Workspace("/blobs/x", "sha256:00"),
+    ingest=contract.Ingest("https://console", "pem"),
+    limits=contract.Limits(30.0, 60.0),
+    resume_from=("/a", "/b"),
+)
+
+
+def test_a_capsule_survives_its_json() -> None:
+    assert contract.Capsule.from_json(json.loads(json.dumps(CAPSULE.to_json()))) == CAPSULE
+
+
+def test_members_of_a_newer_console_are_ignored() -> None:
+    document = CAPSULE.to_json() | {"version": "1.7", "later": 1}
+    document["plan"]["later"] = 1
+    assert contract.Capsule.from_json(document).plan == CAPSULE.plan
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"version": "2.0"}, "has version '2.0', this program reads 1.x"),
+        ({"number": "1"}, "Capsule.number must be a value of type int, not '1'"),
+        ({"number": True}, "Capsule.number"),
+        ({"resume_from": [1]}, r"Capsule.resume_from\[0\]"),
+        ({"limits": {"grace_s": None}}, "Capsule.limits.grace_s"),
+        ({"plan": {}}, "Capsule.plan lacks its member 'argv'"),
+    ],
+)
+def test_a_document_that_is_wrong_is_refused_by_member(change: dict[str, object], said: str) -> None:
+    with pytest.raises(contract.CapsuleError, match=said):
+        contract.Capsule.from_json(CAPSULE.to_json() | change)
+
+
+def test_an_unknown_wish_is_refused() -> None:
+    with pytest.raises(
+        contract.CapsuleError, match=r"ControlFile\.desired must be one of run, stop, pause, not 'halt'"
+    ):
+        contract.ControlFile.from_json({"desired": "halt"})

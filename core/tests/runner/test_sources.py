@@ -1,0 +1,144 @@
+"""Metrics from files that frameworks write, and when a training counts as complete."""
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.tests.runner.support.attempt import Attempt
+from starforge.contract import capsule as contract
+from starforge.runner.progress import Progress, decide_complete
+from starforge.runner.sources import JsonlSource, LineTail, ReportSource
+from starforge.runner.spool import Spool
+from starforge.runner.tensorboard import TensorboardSource
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    return Spool(str(tmp_path / "spool"), [])
+
+
+def read(spool: Spool, name: str = "metrics") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(spool.streams[name].path).read_bytes().splitlines()]
+
+
+def test_a_tail_gives_whole_lines_only_and_follows_a_replaced_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    tail = LineTail(str(path))
+    assert tail.read_lines() == []
+    path.write_bytes(b"one\ntw")
+    assert tail.read_lines() == [b"one"]
+    with path.open("ab") as file:
+        file.write(b"o\n")
+    assert tail.read_lines() == [b"two"]
+    (tmp_path / "new").write_bytes(b"other\n")
+    (tmp_path / "new").rename(path)
+    assert tail.read_lines() == [b"other"]
+
+
+def test_lines_of_jsonl_become_metrics(tmp_path: Path, spool: Spool) -> None:
+    path = tmp_path / "trainer_log.jsonl"
+    path.write_text(
+        '{"current_steps": 5, "loss": 0.5, "lr": 1e-05, "note": "x", "train": {"reward": 1}}\n'
+        '{"loss": 0.25}\n'
+        '{"step": 6, "loss": NaN}\n'
+        "not json\n"
+    )
+    progress = Progress()
+    JsonlSource(str(path), spool, progress).poll()
+
+    assert [(line["step"], line["values"]) for line in read(spool)] == [
+        (5, {"loss": 0.5, "lr": 1e-05, "train/reward": 1}),
+        (6, {"loss": "nan"}),
+    ]
+    assert progress.last_step == 6
+    assert len(read(spool, "events")) == 1  # one complaint, not one a line
+
+
+def test_what_is_no_report_is_left_out_with_one_note(tmp_path: Path, spool: Spool) -> None:
+    path = tmp_path / "report"
+    path.write_bytes(b'{"kind":"ended","code":0}\n\xff\n{"step":1,"values":{"a":1},"time":0}\n[[[[\n')
+    ReportSource(str(path), spool, Progress()).poll()
+
+    assert len(read(spool)) == 1
+    assert [event["kind"] for event in read(spool, "events")] == ["note"]
+
+
+def test_an_event_may_have_any_member_names(tmp_path: Path, spool: Spool) -> None:
+    path = tmp_path / "report"
+    path.write_text('{"kind":"note","self":1,"a b":2,"time":3.0}\n')
+    ReportSource(str(path), spool, Progress()).poll()
+    assert read(spool, "events") == [{"time": 3.0, "kind": "note", "self": 1, "a b": 2}]
+
+
+def encode_field(number: int, kind: int, content: bytes | int) -> bytes:
+    head = bytes([number << 3 | kind])
+    if isinstance(content, int):
+        return head + (bytes([content]) if content < 128 else bytes([content & 0x7F | 0x80, content >> 7]))
+    return head + (bytes([len(content)]) if kind == 2 else b"") + content
+
+
+def encode_record(step: int, tag: str, scalar: bytes) -> bytes:
+    value = encode_field(1, 2, tag.encode()) + scalar
+    summary = encode_field(1, 2, value)
+    event = encode_field(1, 1, struct.pack("<d", 1.5)) + encode_field(2, 0, step) + encode_field(5, 2, summary)
+    return struct.pack("<QI", len(event), 0) + event + b"\0\0\0\0"
+
+
+def test_scalars_of_tensorboard_files_become_metrics_as_the_file_grows(tmp_path: Path, spool: Spool) -> None:
+    simple = encode_field(2, 5, struct.pack("<f", 0.5))
+    tensor = encode_field(8, 2, encode_field(1, 0, 1) + encode_field(4, 2, struct.pack("<f", 0.25)))
+    first, second = encode_record(200, "train/loss", simple), encode_record(3, "eval", tensor)
+    path = tmp_path / "logs" / "a" / "events.out.tfevents.1.host"
+    path.parent.mkdir(parents=True)
+    source = TensorboardSource(str(tmp_path / "logs"), spool, Progress())
+    path.write_bytes(first + second[:20])
+    source.poll()
+    assert read(spool) == [{"time": 1.5, "step": 200, "values": {"train/loss": 0.5}}]
+    path.write_bytes(first + second)
+    source.poll()
+    assert read(spool)[1:] == [{"time": 1.5, "step": 3, "values": {"eval": 0.25}}]
+
+
+def test_a_file_that_is_no_event_file_is_named_once(tmp_path: Path, spool: Spool) -> None:
+    (tmp_path / "x.tfevents.1").write_bytes(b"\xff" * 100)
+    source = TensorboardSource(str(tmp_path), spool, Progress())
+    source.poll()
+    source.poll()
+    assert [event["code"] for event in read(spool, "events")] == ["tensorboard_file"]
+
+
+def test_metrics_of_a_jsonl_file_reach_the_spool_of_a_short_job(attempt: Attempt) -> None:
+    plan = contract.Plan(argv=(), metric_sources=(contract.MetricSource("jsonl", "out.jsonl"),))
+    attempt.prepare("bash", "-c", """echo '{"step": 1, "loss": 2.5}' > out.jsonl""", plan=plan)
+    assert attempt.run() == 0
+    assert attempt.metrics()[0]["values"] == {"loss": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("rule", "last_step", "announced", "finished", "code", "complete"),
+    [
+        (contract.CompleteRule("finish"), None, None, True, 0, True),
+        (contract.CompleteRule("finish"), None, None, True, 1, False),
+        (contract.CompleteRule("finish"), 5, None, False, 0, False),
+        (contract.CompleteRule("unknown"), None, None, False, 0, None),
+        (contract.CompleteRule("unknown"), None, None, True, 0, True),
+        (contract.CompleteRule("steps", 80), 80, None, False, 143, True),
+        (contract.CompleteRule("steps", 80), 79, None, False, 0, False),
+        (contract.CompleteRule("steps"), 80, 80, False, 0, True),
+        (contract.CompleteRule("steps"), 80, None, False, 0, None),
+    ],
+)
+def test_complete_is_decided_by_the_plans_rule(  # noqa: PLR0913, PLR0917 - one column each
+    rule: contract.CompleteRule,
+    last_step: int | None,
+    announced: int | None,
+    finished: bool,  # noqa: FBT001 - a column of the table
+    code: int,
+    complete: bool | None,  # noqa: FBT001
+) -> None:
+    progress = Progress()
+    progress.last_step, progress.total_steps, progress.finished = last_step, announced, finished
+    assert decide_complete(rule, progress, code) is complete

@@ -1,0 +1,56 @@
+"""Whether a failed job runs again."""
+
+from starforge.contract.states import DesiredState, Reason
+from starforge_console.domain.retry import FREE_RETRIES, RetryBudget, decide_retry
+
+NOW = 50.0
+
+
+def budget(left: int = 0, free: int = 0, attempts: int = 1) -> RetryBudget:
+    return RetryBudget(retries_left=left, free_used=free, attempts=attempts)
+
+
+def test_infrastructure_is_retried_free_of_charge() -> None:
+    plan = decide_retry(Reason.INTERRUPTED, DesiredState.RUN, budget(), NOW)
+    assert plan is not None
+    assert not plan.costs_retry
+    assert plan.at > NOW
+
+
+def test_a_node_fault_is_retried_at_once_the_first_time() -> None:
+    first = decide_retry(Reason.NODE_FAULT, DesiredState.RUN, budget(), NOW)
+    second = decide_retry(Reason.NODE_FAULT, DesiredState.RUN, budget(free=1), NOW)
+    assert first is not None
+    assert first.at == NOW
+    assert second is not None
+    assert second.at > NOW
+
+
+def test_infrastructure_that_fails_for_ever_is_not_retried_for_ever() -> None:
+    assert decide_retry(Reason.INTERRUPTED, DesiredState.RUN, budget(free=FREE_RETRIES), NOW) is None
+
+
+def test_the_jobs_own_failure_is_retried_only_within_its_budget() -> None:
+    assert decide_retry(Reason.EXITED_NONZERO, DesiredState.RUN, budget(), NOW) is None
+    plan = decide_retry(Reason.EXITED_NONZERO, DesiredState.RUN, budget(left=1), NOW)
+    assert plan is not None
+    assert plan.costs_retry
+
+
+def test_what_running_again_cannot_mend_is_not_retried() -> None:
+    for reason in (Reason.START_FAILED, Reason.PULL_DENIED, Reason.LAUNCH_REFUSED, Reason.OUT_OF_MEMORY):
+        assert decide_retry(reason, DesiredState.RUN, budget(left=5), NOW) is None
+
+
+def test_a_job_that_is_wished_to_stop_is_never_retried() -> None:
+    assert decide_retry(Reason.INTERRUPTED, DesiredState.STOP, budget(left=5), NOW) is None
+
+
+def test_the_delay_grows_and_is_bounded() -> None:
+    delays = []
+    for free in range(FREE_RETRIES):
+        plan = decide_retry(Reason.INTERRUPTED, DesiredState.RUN, budget(free=free), NOW)
+        assert plan is not None
+        delays.append(plan.at - NOW)
+    assert delays == sorted(delays)
+    assert delays[-1] <= 600.0

@@ -1,0 +1,128 @@
+"""Many closures a commit: each kept or left whole, none answered before it is durable."""
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, text
+
+from server.tests.ledger.builders import open_ledger
+from starforge_console.errors import LedgerFailed, SettingsError
+from starforge_console.ledger.database import Database, lock_state, upgrade_schema
+from starforge_console.ledger.fleets import add_fact, find_fact
+
+
+def test_a_closure_that_raises_leaves_nothing_and_spoils_no_neighbour(tmp_path: Path) -> None:
+    def half(connection: Connection, number: int) -> None:
+        add_fact(connection, f"half-{number}", "x")
+        message = f"no {number}"
+        raise ValueError(message)
+
+    async def race(ledger: Database) -> list[object]:
+        good = [ledger.write(lambda connection, n=n: add_fact(connection, f"good-{n}", "x")) for n in range(50)]
+        bad = [ledger.write(lambda connection, n=n: half(connection, n)) for n in range(50)]
+        mixed = [one for pair in zip(good, bad, strict=True) for one in pair]
+        return await asyncio.gather(*mixed, return_exceptions=True)
+
+    with open_ledger(tmp_path) as ledger:
+        answers = asyncio.run(race(ledger))
+        assert sum(isinstance(answer, ValueError) for answer in answers) == 50
+        for number in range(50):
+            assert ledger.read_now(lambda connection, n=number: find_fact(connection, f"good-{n}")) == "x"
+            assert ledger.read_now(lambda connection, n=number: find_fact(connection, f"half-{n}")) is None
+
+
+def test_an_answer_means_that_another_connection_sees_it(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        ledger.write_now(lambda connection: add_fact(connection, "a", "1"))
+        other = sqlite3.connect(tmp_path / "ledger.db")
+        try:
+            assert other.execute("SELECT value FROM facts WHERE name = 'a'").fetchone() == ("1",)
+        finally:
+            other.close()
+
+
+def test_a_transaction_that_the_database_ended_fails_the_whole_batch(tmp_path: Path) -> None:
+    def end_it(connection: Connection) -> None:
+        add_fact(connection, "lost", "x")
+        connection.exec_driver_sql("ROLLBACK")
+        message = "the disk is full"
+        raise OSError(message)
+
+    async def batch(ledger: Database) -> list[object]:
+        works = [lambda connection: add_fact(connection, "before", "x"), end_it]
+        works += [lambda connection: add_fact(connection, "after", "x")]
+        return await asyncio.gather(*(ledger.write(work) for work in works), return_exceptions=True)
+
+    running, go_on = threading.Event(), threading.Event()
+
+    def first(_: Connection) -> None:
+        running.set()
+        go_on.wait(10)
+
+    async def main(ledger: Database) -> list[object]:
+        blocking = ledger.write(first)  # the three meet in one batch behind it
+        waiting = asyncio.ensure_future(blocking)
+        await asyncio.to_thread(running.wait, 10)
+        three = asyncio.ensure_future(batch(ledger))
+        await asyncio.sleep(0)
+        go_on.set()
+        await waiting
+        return await three
+
+    with open_ledger(tmp_path) as ledger:
+        task_answers = asyncio.run(main(ledger))
+        kept = ledger.read_now(lambda connection: connection.execute(text("SELECT name FROM facts")).scalars().all())
+        assert kept == []
+        assert all(isinstance(answer, LedgerFailed) for answer in task_answers)
+        ledger.write_now(lambda connection: add_fact(connection, "later", "x"))
+
+
+def test_readers_cannot_write(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger, pytest.raises(Exception, match="readonly"):
+        ledger.read_now(lambda connection: add_fact(connection, "a", "1"))
+
+
+def test_no_sql_runs_on_the_event_loops_thread(tmp_path: Path) -> None:
+    async def where(ledger: Database) -> set[str]:
+        names = {await ledger.read(lambda _: threading.current_thread().name)}
+        names.add(await ledger.write(lambda _: threading.current_thread().name))
+        return names
+
+    with open_ledger(tmp_path) as ledger:
+        assert threading.current_thread().name not in asyncio.run(where(ledger))
+
+
+def test_upgrading_twice_changes_nothing(tmp_path: Path) -> None:
+    for schema in ("ledger", "series"):
+        upgrade_schema(tmp_path / f"{schema}.db", schema)
+        before = _schema(tmp_path / f"{schema}.db")
+        upgrade_schema(tmp_path / f"{schema}.db", schema)
+        assert _schema(tmp_path / f"{schema}.db") == before
+
+
+def test_a_second_console_on_one_ledger_is_refused_by_name(tmp_path: Path) -> None:
+    script = "import sys; from pathlib import Path; from starforge_console.ledger.database import lock_state;"
+    script += "lock_state(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(SettingsError, match=f"process {holder.pid}"):
+            lock_state(tmp_path)
+        holder.kill()
+    os.close(lock_state(tmp_path))
+
+
+def _schema(path: Path) -> list[tuple[str, ...]]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+    finally:
+        connection.close()

@@ -9,6 +9,7 @@ from starforge.containers.labels import Claim
 from starforge.containers.spec import PORTS_PER_ATTEMPT, Allotment, Share, decide_share, require_one_node
 from starforge.contract.launch import LaunchRequest, Network
 from starforge.errors import NoCapacity
+from starforge.hardware.series import find_series
 
 _PORT_BLOCKS: Final = 512
 
@@ -45,12 +46,14 @@ def find_rivals(claims: Sequence[Claim], own: str, gpus: Collection[str], boot: 
 
 
 def _choose_gpus(request: LaunchRequest, survey: GpuSurvey, held: set[str], wanted: int) -> tuple[str, ...]:
-    healthy = [gpu for gpu in survey.gpus if not gpu.why_not]
+    series = request.pools[0].series
+    fitting = [gpu for gpu in survey.gpus if series is None or find_series(gpu.name) in {series, None}]
+    healthy = [gpu for gpu in fitting if not gpu.why_not]
     free = [gpu.uuid for gpu in sorted(healthy, key=lambda gpu: gpu.index) if gpu.uuid not in held]
     if len(free) < wanted:
         raise NoCapacity(
             f"{request.attempt} asks for {wanted} GPUs and {len(free)} are free here",
-            why=f"of {len(survey.gpus)} GPUs {len(healthy)} are healthy and {len(healthy) - len(free)} of these held",
+            why=f"{len(fitting)} are of that series, {len(healthy)} healthy and {len(healthy) - len(free)} of these held",
         )
     return tuple(free[:wanted])
 

@@ -41,6 +41,7 @@ class KnownFacts:
         self._pid_file = pid_file
         self._known: tuple[int | None, HostFacts] | None = None
         self._unsettable: set[str] = set()
+        self._start_times: dict[tuple[int, int], float] = {}
 
     def load(self) -> HostFacts:
         """What is known of the machine. Raises BackendUnreachable or EngineError."""
@@ -53,9 +54,12 @@ class KnownFacts:
         return replace(facts, limits=settable)
 
     def find_start_time(self) -> float | None:
-        """When the engine was started, where this system tells."""
+        """When the engine was started, where this system tells; the same number as long as it is the same engine."""
         process = find_engine_process(self._engine, self._pid_file)
-        return None if process is None else find_start_time(process)
+        ticks = None if process is None else find_start_ticks(process)
+        if process is None or ticks is None:
+            return None
+        return self._start_times.setdefault((process, ticks), convert_ticks(ticks))
 
     def forget_limit(self, name: str) -> bool:
         """Never set this limit again: the engine may not. False when it was not set anyway."""
@@ -95,14 +99,18 @@ def find_engine_process(engine: Engine, pid_file: Path) -> int | None:
     return named if _is_engine(named) else None
 
 
-def find_start_time(process: int) -> float | None:
-    """When `process` was started, in Unix seconds by today's clock."""
+def find_start_ticks(process: int) -> int | None:
+    """When `process` was started, in the kernel's ticks since the machine's boot."""
     try:
         after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    started_s = int(after_name[19]) / os.sysconf("SC_CLK_TCK")
-    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - started_s)
+    return int(after_name[19])
+
+
+def convert_ticks(ticks: int) -> float:
+    """A time in ticks since the boot as Unix seconds, by the clock as it stands now."""
+    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
 
 
 def clip_limits(process: Path) -> dict[str, int]:

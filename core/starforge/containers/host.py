@@ -32,7 +32,7 @@ from starforge.containers.viewing import build_view
 from starforge.contract.executor import LogChunk, NodeView
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest
-from starforge.contract.observation import Gone, NoSignal, Observation, Phase, Seen
+from starforge.contract.observation import Failure, Gone, NoSignal, Observation, Phase, Seen
 from starforge.errors import BackendUnreachable, Conflict, LaunchRefused, NodeFault
 
 
@@ -149,6 +149,8 @@ class ContainerHost:
         if self._preparations.has(attempt):
             self._fences.add(attempt)
             self._preparations.cancel(attempt)
+            note = "stopped before it had started"
+            self._verdicts.write(attempt, Verdict(failure=Failure.NODE_FAULT, note=note, at=time.time()))
         with _engine_unreachable():
             claim = self._load_own_claims().get(attempt)
         if claim is not None and claim.state in {State.RUNNING, State.PAUSED, State.RESTARTING}:

@@ -8,6 +8,7 @@ from starforge.containers import labels
 from starforge.containers.facts import HostFacts
 from starforge.containers.settings import GpuRuntime, HostSettings
 from starforge.contract.capsule import ENV_ATTEMPT, ENV_CAPSULE_DIGEST, ENV_NODE_RANK, SECRETS_DIR
+from starforge.contract.executor import PlacementAsk
 from starforge.contract.launch import LaunchRequest, Mount, Network, PoolRequest
 from starforge.errors import LaunchRefused
 
@@ -52,7 +53,7 @@ class Allotment:
     port: int | None = None
 
 
-def require_one_node(request: LaunchRequest) -> PoolRequest:
+def require_one_node(request: PlacementAsk) -> PoolRequest:
     """The one pool of a request that one machine can take, or LaunchRefused."""
     nodes = sum(pool.nodes for pool in request.pools)
     if len(request.pools) == 1 and nodes == 1:

@@ -9,15 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from e2e.support.images import HOST_IMAGE
 from starforge.containers.engine import Engine
 from starforge.containers.gpus import GpuSource, MadeUpGpus
 from starforge.containers.host import ContainerHost
 from starforge.containers.settings import GpuRuntime, HostSettings
 from starforge.contract.ids import AttemptId, Digest, job_of, new_attempt_id, new_job_id, number_of
-from starforge.contract.launch import LaunchRequest, Mount, Network, PoolRequest, Secret
+from starforge.contract.launch import LaunchRequest, Mount, Network, PoolRequest
 from starforge.contract.observation import Observation, Phase, Seen
-
-from e2e.support.images import HOST_IMAGE
 
 INSTALL = "lab"
 WAIT_FOR_CODE = "until [ -s code ]; do sleep 0.02; done; exit $(cat code)"
@@ -28,7 +27,7 @@ def new_attempt() -> AttemptId:
     return new_attempt_id(new_job_id(), 1)
 
 
-def make_request(workdir: Path, script: str = WAIT_FOR_CODE, **changes: Any) -> LaunchRequest:
+def make_request(workdir: Path, script: str = WAIT_FOR_CODE, **changes: Any) -> LaunchRequest:  # noqa: ANN401 - any field may be changed
     """A job with one GPU in the host image; its directory is made and belongs to user 1000."""
     attempt = changes.pop("attempt", None) or new_attempt()
     gpus = changes.pop("gpus", 1)
@@ -70,7 +69,7 @@ def memory_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def make_settings(root: Path, secrets_root: Path, **changes: Any) -> HostSettings:
+def make_settings(root: Path, secrets_root: Path, **changes: Any) -> HostSettings:  # noqa: ANN401 - any field may be changed
     (root / "locks").mkdir(parents=True, exist_ok=True)
     settings = HostSettings(
         install=INSTALL,

@@ -14,8 +14,12 @@ MAX_FUNCTION_LINES: Final = 50
 # "path" or "path::function" -> (limit that holds instead, reason)
 EXCEPTIONS: Final[dict[str, tuple[int, str]]] = {
     "server/starforge_console/ledger/migrations/ledger/versions/0001_first_tables.py::upgrade": (
-        150,
+        200,
         "a frozen list of tables in the order of their references; a migration is never edited, so it has no seams",
+    ),
+    "server/starforge_console/ledger/migrations/series/versions/0001_first_tables.py::upgrade": (
+        80,
+        "as above",
     ),
 }
 

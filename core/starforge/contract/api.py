@@ -19,7 +19,12 @@ HEADER_IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 HEADER_LOG_RECEIVED_TO: Final = "X-Log-Received-To"
 """How many bytes of the log the console holds."""
 HEADER_LOG_ENDED: Final = "X-Log-Ended"
-"""`true` once nothing will be added to the log."""
+"""`true` once nothing will be added to the log that was asked for: one attempt's where the request names the attempt,
+otherwise that of the job, to which a retry would still add."""
+HEADER_LOG_ATTEMPT: Final = "X-Log-Attempt"
+"""The number of the attempt that these bytes and offsets belong to; left out before the first attempt."""
+HEADER_LOG_NEXT_ATTEMPT: Final = "X-Log-Next-Attempt"
+"""The attempt whose log follows, once this one's has ended."""
 
 
 class Answer(BaseModel):
@@ -128,6 +133,12 @@ class EventView(Answer):
     attempt: int | None = None
     note: str = ""
     count: int = 1
+
+
+class EventList(Answer):
+    """`GET /jobs/{id}/events?after=&wait_s=`: events with a number above `after`, oldest first, 500 at most."""
+
+    items: tuple[EventView, ...]
 
 
 class AttemptView(Answer):

@@ -1,0 +1,74 @@
+"""The application that pages and API are served from: its routes, its errors and its OpenAPI document."""
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+import starforge
+from starforge.contract.api import API_PREFIX, Problem
+from starforge_console.web import blobs, catalog, follow, jobs, ops, series, signin
+from starforge_console.web.deps import ApiServices
+from starforge_console.web.guard import BodyGuard
+from starforge_console.web.polls import LongPolls
+from starforge_console.web.problems import handle_errors
+
+_TITLE: Final = "StarForge"
+_UNUSED: Final = ("HTTPValidationError", "ValidationError")
+_REFERENCES: Final = "#/components/schemas/{model}"
+
+
+def build_api(services: ApiServices) -> FastAPI:
+    """The application over `services`. Its long polls are `app.state.polls`."""
+    app = _build_app()
+    app.state.services = services
+    app.state.polls = LongPolls(services.wakeups)
+    return app
+
+
+def build_document() -> dict[str, Any]:
+    """The OpenAPI document, which depends on no services."""
+    document: dict[str, Any] = _build_app().openapi()
+    return document
+
+
+class _Application(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """The document with problem documents for errors and one way to sign in."""
+        if self.openapi_schema is None:
+            self.openapi_schema = _describe(self)
+        return self.openapi_schema
+
+
+def _build_app() -> FastAPI:
+    app = _Application(
+        title=_TITLE,
+        version=starforge.__version__,
+        openapi_url=f"{API_PREFIX}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    for module in (catalog, jobs, follow, series, blobs):
+        app.include_router(module.router, prefix=API_PREFIX)
+    app.include_router(ops.router)
+    app.include_router(signin.router)
+    handle_errors(app)
+    app.add_middleware(BodyGuard)
+    return app
+
+
+def _describe(app: FastAPI) -> dict[str, Any]:
+    document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    components = document.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    for name in _UNUSED:
+        schemas.pop(name, None)
+    problem = Problem.model_json_schema(ref_template=_REFERENCES)
+    schemas |= problem.pop("$defs", {})
+    schemas["Problem"] = problem
+    components["schemas"] = dict(sorted(schemas.items()))
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    document["security"] = [{"token": []}]
+    return document

@@ -1,0 +1,64 @@
+"""Routes of blobs: whether one is here, and its upload."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Path, Request
+from starlette.responses import Response
+
+from starforge.contract.api import BlobState
+from starforge.contract.ids import Digest
+from starforge.errors import InputError
+from starforge_console.blobs.upload import Encoding
+from starforge_console.web.deps import Reader, Services, Submitter
+from starforge_console.web.problems import problem_responses
+
+router = APIRouter(tags=["blobs"])
+
+DigestPath = Annotated[str, Path(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+_UPLOAD: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "description": "The plain tar, or the same compressed with zstd and told so by Content-Encoding.",
+        "content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+@router.get("/blobs/{digest}", response_model=BlobState, responses=problem_responses(401, 403))
+async def find_blob(services: Services, _account: Reader, digest: DigestPath) -> Response:
+    """Whether the blob is here; that it is not is a normal answer."""
+    size = await services.blobs.find_size(Digest(digest))
+    return _answer(digest, size)
+
+
+@router.put(
+    "/blobs/{digest}",
+    response_model=BlobState,
+    responses=problem_responses(401, 403, 413),
+    openapi_extra=_UPLOAD,
+)
+async def put_blob(
+    services: Services,
+    _account: Submitter,
+    digest: DigestPath,
+    request: Request,
+    content_encoding: Annotated[str, Header(max_length=100)] = Encoding.IDENTITY.value,
+) -> Response:
+    """Keep the content that the digest names; sending it again is fine."""
+    size = await services.blobs.put(Digest(digest), request.stream(), _parse_encoding(content_encoding))
+    return _answer(digest, size)
+
+
+def _parse_encoding(text: str) -> Encoding:
+    try:
+        return Encoding(text.strip().lower())
+    except ValueError:
+        raise InputError(
+            f"the Content-Encoding {text!r} is not understood", next_step="send zstd, or none at all"
+        ) from None
+
+
+def _answer(digest: str, size: int | None) -> Response:
+    state = BlobState(digest=digest, present=size is not None, bytes=size)
+    return Response(state.model_dump_json(), media_type="application/json")

@@ -1,0 +1,55 @@
+"""Routes that say who answers, who asks, and what is on offer."""
+
+from typing import Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+import starforge
+from starforge.contract.api import Meta, MethodList, ProfileList, WhoAmI
+from starforge.contract.jobspec import API_VERSION
+from starforge_console.fleets.profiles import build_profiles_of
+from starforge_console.web.deps import Reader, Services
+from starforge_console.web.problems import problem_responses
+from starforge_console.web.views import build_method, build_profiles
+
+OLDEST_CLIENT: Final = "0.1.0"
+FEATURES: Final = ("curves", "events", "logs", "outputs", "stop")
+
+router = APIRouter(tags=["console"])
+
+
+@router.get("/meta", responses=problem_responses(), openapi_extra={"security": []})
+async def describe_server() -> Meta:
+    """Who answers, and what it understands; needs no sign-in."""
+    return Meta(server=starforge.__version__, jobspec=(API_VERSION,), min_client=OLDEST_CLIENT, features=FEATURES)
+
+
+@router.get("/whoami", responses=problem_responses(401, 403))
+async def describe_caller(account: Reader) -> WhoAmI:
+    """Whose token this is, and what it may do."""
+    return WhoAmI(
+        user=account.user,
+        role="admin" if account.role == "admin" else "member",
+        scopes=tuple(sorted(account.scopes)),
+        token_expires_at=account.expires_at,
+    )
+
+
+@router.post("/tokens/revoke-self", status_code=204, responses=problem_responses(401, 403))
+async def revoke_own_token(services: Services, _account: Reader, request: Request) -> Response:
+    """End the token that this request carries, at once."""
+    await services.accounts.revoke(request.headers.get("authorization"))
+    return Response(status_code=204)
+
+
+@router.get("/methods", responses=problem_responses(401, 403))
+async def list_methods(services: Services, _account: Reader) -> MethodList:
+    """The methods that are published here."""
+    return MethodList(items=tuple(build_method(recipe) for _, recipe in sorted(services.catalog.items())))
+
+
+@router.get("/profiles", responses=problem_responses(401, 403))
+async def list_profiles(services: Services, _account: Reader) -> ProfileList:
+    """The shapes that `--profile` may name: the built-in ones and those of the machines that have answered."""
+    return ProfileList(items=build_profiles(build_profiles_of(services.views())))

@@ -1,0 +1,164 @@
+"""Routes of jobs: submit, decide without submitting, list, show, stop, delete."""
+
+import asyncio
+import shutil
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Header, Query
+from starlette.responses import Response
+
+from starforge.contract.api import (
+    HEADER_IDEMPOTENCY_KEY,
+    PAGE_LIMIT,
+    AdmissionRecord,
+    JobDetail,
+    JobList,
+    JobView,
+    StopRequest,
+    SubmitRequest,
+)
+from starforge.contract.capsule import STREAM_LOG
+from starforge.contract.ids import JobId
+from starforge.contract.jobspec import JobSpec
+from starforge.contract.states import ENDED, DesiredState, JobState
+from starforge.errors import Unavailable
+from starforge_console.accounts.sign_in import check_owner
+from starforge_console.assembly.layout import StorageLayout
+from starforge_console.ledger.jobs import delete_job, wish_stop
+from starforge_console.ledger.moves import Guard
+from starforge_console.ledger.series import delete_series, stream_state
+from starforge_console.ledger.views import JobFilter, list_attempts, list_events, list_jobs, load_documents, load_job
+from starforge_console.wakeups import BACKEND, QUEUE, job_topic
+from starforge_console.web.deps import ApiServices, Reader, Services, Submitter
+from starforge_console.web.problems import problem_responses
+from starforge_console.web.views import (
+    build_attempt,
+    build_cursor,
+    build_event,
+    build_job,
+    build_log_state,
+    parse_cursor,
+)
+
+DEFAULT_PAGE: Final = 100
+KEY_LENGTH: Final = 200
+
+router = APIRouter(tags=["jobs"])
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias=HEADER_IDEMPOTENCY_KEY,
+        min_length=1,
+        max_length=KEY_LENGTH,
+        description="The client's own name for this submission: sent again, it gives the same job.",
+    ),
+]
+
+
+@router.post("/admission", response_model=AdmissionRecord, responses=problem_responses(401, 403, 413))
+async def decide_admission(services: Services, account: Reader, request: SubmitRequest) -> Response:
+    """What every gate says of a submission; nothing is kept, and a refusal is a normal answer."""
+    record = await services.admission.decide(account, request)
+    return _json(record.model_dump_json())
+
+
+@router.post("/jobs", status_code=201, response_model=AdmissionRecord, responses=problem_responses(401, 403, 409, 413))
+async def submit_job(services: Services, account: Submitter, request: SubmitRequest, key: Key = None) -> Response:
+    """Admit a job to the queue; refusals of all gates come at once."""
+    record = await services.admission.submit(account, request, key)
+    return _json(record.model_dump_json(), status_code=201)
+
+
+@router.get("/jobs", response_model=JobList, responses=problem_responses(401, 403))
+async def list_all_jobs(  # noqa: PLR0913 - one parameter a filter
+    services: Services,
+    _account: Reader,
+    *,
+    limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT)] = DEFAULT_PAGE,
+    cursor: Annotated[str | None, Query(max_length=200)] = None,
+    state: JobState | None = None,
+    user: Annotated[str | None, Query(max_length=200)] = None,
+    project: Annotated[str | None, Query(max_length=200)] = None,
+) -> Response:
+    """Jobs of all users, newest first."""
+    before = None if cursor is None else parse_cursor(cursor)
+    wanted = JobFilter(state=state.value if state else None, user=user, project=project, before=before)
+    found = await services.ledger.read(lambda c: list_jobs(c, wanted, limit + 1))
+    page = found[:limit]
+    following = build_cursor(page[-1]) if len(found) > limit else None
+    return _json(JobList.model_construct(items=tuple(map(build_job, page)), next=following).model_dump_json())
+
+
+@router.get("/jobs/{job_id}", response_model=JobDetail, responses=problem_responses(401, 403, 404))
+async def show_job(services: Services, _account: Reader, job_id: str) -> Response:
+    """Everything about one job."""
+    record, documents, events, attempts = await services.ledger.read(
+        lambda c: (load_job(c, job_id), load_documents(c, job_id), list_events(c, job_id), list_attempts(c, job_id))
+    )
+    newest = attempts[-1] if attempts else None
+    received = 0
+    if newest is not None:
+        received, _ = await services.series.read(lambda c: stream_state(c, newest.id, STREAM_LOG))
+    detail = JobDetail(
+        job=build_job(record),
+        spec=JobSpec.model_validate_json(documents.spec),
+        spec_digest=documents.spec_digest,
+        admission=AdmissionRecord.model_validate_json(documents.admission),
+        events=tuple(map(build_event, events)),
+        attempts=tuple(map(build_attempt, attempts)),
+        log=build_log_state(newest, received),
+    )
+    return _json(detail.model_dump_json())
+
+
+@router.post(
+    "/jobs/{job_id}/stop",
+    status_code=202,
+    response_model=JobView,
+    responses=problem_responses(401, 403, 404, 413),
+)
+async def stop_job(services: Services, account: Submitter, job_id: str, request: StopRequest | None = None) -> Response:
+    """Ask for the job's end, for its owner and administrators; fine when it has ended or is stopping."""
+    request = request or StopRequest()
+    record = await services.ledger.read(lambda c: load_job(c, job_id))
+    check_owner(account, record.user_id, f"stop job {job_id}")
+    note = request.note or f"stopped by {account.user}"
+    guard = Guard(now=services.clock.now(), monotonic=services.clock.monotonic())
+    await services.ledger.write(lambda c: wish_stop(c, JobId(job_id), request.grace_s, guard, note))
+    services.wakeups.notify(job_topic(job_id), BACKEND, QUEUE)
+    after = await services.ledger.read(lambda c: load_job(c, job_id))
+    if JobState(after.state) not in ENDED and after.desired != DesiredState.STOP.value:
+        raise Unavailable(f"job {job_id} was being moved at that moment", next_step="send the stop again")
+    return _json(build_job(after).model_dump_json(), status_code=202)
+
+
+@router.delete("/jobs/{job_id}", status_code=204, responses=problem_responses(401, 403, 404, 409))
+async def delete_ended_job(services: Services, account: Submitter, job_id: str) -> Response:
+    """Remove an ended job with its logs, curves, work and checkpoints, for its owner and administrators."""
+    record = await services.ledger.read(lambda c: load_job(c, job_id))
+    check_owner(account, record.user_id, f"delete job {job_id}")
+    attempts = await services.ledger.write(lambda c: delete_job(c, JobId(job_id)))
+    await services.series.write(lambda c: delete_series(c, job_id, attempts))
+    await services.logs.remove_logs(attempts)
+    await _remove_run(services, JobId(job_id))
+    services.wakeups.notify(job_topic(job_id))
+    return Response(status_code=204)
+
+
+async def _remove_run(services: ApiServices, job_id: JobId) -> None:
+    folder = StorageLayout(services.settings.storage_root).run(job_id)
+    try:
+        await asyncio.to_thread(shutil.rmtree, folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Unavailable(
+            f"job {job_id} is deleted, but not all of its folder {folder}",
+            why=str(error),
+            next_step="remove the folder by hand",
+        ) from None
+
+
+def _json(body: str, status_code: int = 200) -> Response:
+    return Response(body, status_code=status_code, media_type="application/json")

@@ -1,0 +1,44 @@
+"""Routes for whoever runs the console: whether it works, and its figures."""
+
+import ipaddress
+
+from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from starlette.responses import JSONResponse, Response
+
+from starforge.contract.states import JobState
+from starforge_console.accounts.sign_in import check_scope
+from starforge_console.accounts.tokens import Scope
+from starforge_console.ledger.fleets import list_fleets
+from starforge_console.ledger.views import count_by_state
+from starforge_console.web.deps import Services, peer_of
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/healthz")
+async def check_health(services: Services) -> Response:
+    """200 while the ledger can be read; needs no sign-in and tells nothing else."""
+    await services.ledger.read(list_fleets)
+    return JSONResponse({"status": "ok"})
+
+
+@router.get("/metrics")
+async def show_figures(services: Services, request: Request) -> Response:
+    """The console's figures for Prometheus: for this machine's own processes, otherwise for administrators."""
+    if not _is_loopback(peer_of(request)):
+        header = request.headers.get("authorization")
+        check_scope(await services.accounts.authenticate(header, peer_of(request)), Scope.ADMIN)
+    counts = await services.ledger.read(count_by_state)
+    now = CollectorRegistry()
+    jobs = Gauge("starforge_jobs", "Jobs by state.", ["state"], registry=now)
+    for state in JobState:
+        jobs.labels(state.value).set(counts.get(state.value, 0))
+    return Response(generate_latest(services.metrics) + generate_latest(now), media_type=CONTENT_TYPE_LATEST)
+
+
+def _is_loopback(peer: str) -> bool:
+    try:
+        return ipaddress.ip_address(peer).is_loopback
+    except ValueError:
+        return False

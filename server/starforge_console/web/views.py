@@ -1,0 +1,132 @@
+"""Rows of the ledger as messages of the API: one named function each."""
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from starforge.contract.api import (
+    AttemptView,
+    CheckpointView,
+    EventView,
+    FileView,
+    JobView,
+    LogState,
+    MethodView,
+    Outputs,
+    ProfileView,
+)
+from starforge.errors import InputError
+from starforge.hardware.profiles import Profile
+from starforge.recipes.model import Recipe
+from starforge_console.ledger.views import AttemptRecord, EventRecord, JobRecord
+
+_SAME_NAMES: Final = tuple(name for name in JobView.model_fields if name != "attempt")
+
+
+def build_job(record: JobRecord) -> JobView:
+    """A job as a line."""
+    values = {name: getattr(record, name) for name in _SAME_NAMES}
+    return JobView.model_construct(attempt=record.attempt_number, **values)
+
+
+def build_event(record: EventRecord) -> EventView:
+    """One event."""
+    return EventView(
+        number=record.number,
+        at=record.at,
+        kind="state" if record.kind == "state" else "timeline",
+        state=record.state,
+        reason=record.reason,
+        attempt=record.attempt,
+        note=record.note,
+        count=record.count,
+    )
+
+
+def build_attempt(record: AttemptRecord) -> AttemptView:
+    """One attempt."""
+    return AttemptView(
+        number=record.number,
+        id=record.id,
+        node=record.node,
+        gpus=record.gpus,
+        image_id=record.image_id,
+        dequeued_at=record.dequeued_at,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        exit_code=record.exit_code,
+        reason=record.reason,
+        costs_retry=record.costs_retry,
+        evidence=record.evidence,
+    )
+
+
+def build_log_state(attempt: AttemptRecord | None, received_bytes: int) -> LogState:
+    """Whether all of the newest attempt's log is here. What is missing is told once the spool was read to its end."""
+    if attempt is None:
+        return LogState(received_bytes=0)
+    produced = attempt.produced_bytes
+    missing = ((received_bytes, produced),) if produced is not None and produced > received_bytes else ()
+    return LogState(received_bytes=received_bytes, produced_bytes=produced, missing=missing)
+
+
+def build_outputs(attempts: Sequence[AttemptRecord], told: Mapping[str, Mapping[str, Any]]) -> Outputs:
+    """What a job's attempts left. `told` holds, by attempt id, what one said before its spool was read to the end."""
+    artifacts: dict[str, FileView] = {}
+    checkpoints: list[CheckpointView] = []
+    for attempt in attempts:
+        outputs = attempt.outputs if attempt.outputs is not None else told.get(attempt.id, {})
+        for artifact in outputs.get("artifacts", ()):
+            view = FileView.model_validate(artifact)
+            artifacts[view.path] = view  # a later attempt writes over what an earlier one left
+        checkpoints += [
+            CheckpointView.model_validate({**checkpoint, "attempt": attempt.number})
+            for checkpoint in outputs.get("checkpoints", ())
+        ]
+    return Outputs(artifacts=tuple(artifacts[path] for path in sorted(artifacts)), checkpoints=tuple(checkpoints))
+
+
+def build_method(recipe: Recipe) -> MethodView:
+    """A published method."""
+    return MethodView(
+        name=recipe.name,
+        version=recipe.version,
+        digest=recipe.digest,
+        framework_versions=recipe.framework_versions,
+        summary=dict(recipe.summary),
+    )
+
+
+def build_profiles(profiles: Iterable[Profile]) -> tuple[ProfileView, ...]:
+    """The hardware registry's shapes, by name."""
+    return tuple(
+        ProfileView(
+            name=profile.name,
+            series=profile.series,
+            gpus=profile.gpus,
+            gpus_per_node=profile.gpus_per_node,
+            cpus=profile.cpus,
+            memory_bytes=profile.memory_bytes,
+        )
+        for profile in sorted(profiles, key=lambda profile: profile.name)
+    )
+
+
+def build_cursor(last: JobRecord) -> str:
+    """What continues a list after `last`."""
+    return base64.urlsafe_b64encode(json.dumps([last.submitted_at, last.id]).encode()).decode().rstrip("=")
+
+
+def parse_cursor(text: str) -> tuple[float, str]:
+    """The place that a cursor stands for. Raises InputError."""
+    try:
+        submitted_at, job_id = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        place = float(submitted_at), str(job_id)
+    except (ValueError, TypeError, RecursionError, binascii.Error):
+        place = math.nan, ""
+    if not math.isfinite(place[0]):
+        raise InputError(f"{text[:100]!r} is no cursor", next_step="pass on the 'next' of a list as it was given")
+    return place

@@ -1,0 +1,233 @@
+"""A console's API over a real ledger in a temporary folder, with fleets and logs that a test lays out by hand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+from starlette.testclient import TestClient
+
+from starforge.contract.api import Curve
+from starforge.contract.canonical import digest_bytes
+from starforge.contract.executor import Capabilities, FleetView, NodeView
+from starforge.contract.ids import AttemptId, JobId
+from starforge.contract.jobspec import JobSpec
+from starforge.contract.launch import Network
+from starforge.errors import NotFound
+from starforge.recipes.catalog import load_catalog
+from starforge_console.accounts.sign_in import Accounts
+from starforge_console.accounts.tokens import make_personal_token, make_sign_in_code, scopes_of_role
+from starforge_console.admission.admit import Admission, AdmissionSources
+from starforge_console.blobs.store import BlobStore
+from starforge_console.clock import SystemClock
+from starforge_console.ledger.accounts import add_token, add_user
+from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.fleets import Fleet, add_fleet
+from starforge_console.settings.console import (
+    ConsoleSettings,
+    HttpSettings,
+    LocalSettings,
+    PathSettings,
+    PolicySettings,
+)
+from starforge_console.wakeups import Wakeups
+from starforge_console.web.api import build_api
+from starforge_console.web.deps import ApiServices
+
+WORKSPACE = b"a packed workspace"
+ONE_NODE = Capabilities(multi_node=False, pools=False, live_logs=True)
+
+
+class ShiftedClock(SystemClock):
+    """The machine's clocks, moved on by hand."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead_s
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead_s
+
+
+@dataclass
+class Fleets:
+    """What admission is told of executors."""
+
+    capabilities: dict[str, Capabilities] = field(default_factory=lambda: {"local": ONE_NODE})
+    views: dict[str, FleetView] = field(default_factory=dict)
+
+    def capabilities_of(self, fleet: str) -> Capabilities | None:
+        return self.capabilities.get(fleet)
+
+    def last_view_of(self, fleet: str) -> FleetView | None:
+        return self.views.get(fleet)
+
+    def all_views(self) -> Sequence[FleetView]:
+        return list(self.views.values())
+
+
+@dataclass(frozen=True)
+class Slice:
+    content: bytes
+    received_to: int
+    ended: bool
+
+
+@dataclass
+class Logs:
+    """Logs of attempts as a test wrote them."""
+
+    written: dict[str, bytes] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    removed: list[str] = field(default_factory=list)
+
+    async def read_log(self, attempt: str, from_byte: int, limit_bytes: int) -> Slice:
+        whole = self.written.get(attempt, b"")
+        return Slice(whole[from_byte : from_byte + limit_bytes], len(whole), attempt in self.ended)
+
+    async def remove_logs(self, attempts: Sequence[str]) -> None:
+        self.removed += attempts
+
+
+class NoCurves:
+    """A job that reported nothing."""
+
+    async def curve(self, job: str, key: str, points: int) -> Curve:
+        raise NotFound(f"job {job} has no curve {key!r} of {points} points")
+
+
+@dataclass
+class ConsoleUnderTest:
+    """The application and everything that a test may turn."""
+
+    app: FastAPI
+    services: ApiServices
+    fleets: Fleets
+    logs: Logs
+    clock: ShiftedClock
+    root: Path
+
+    @property
+    def ledger(self) -> Database:
+        return self.services.ledger
+
+    def add_user(self, name: str, role: str = "member", scopes: Sequence[str] | None = None) -> dict[str, str]:
+        """A new user's headers."""
+        now = self.clock.now()
+        user_id = self.ledger.write_now(lambda c: add_user(c, name, role, now))
+        return self.add_token(user_id, scopes_of_role(role) if scopes is None else frozenset(scopes))
+
+    def add_token(self, user_id: int, scopes: frozenset[str], days: float = 90) -> dict[str, str]:
+        issued = make_personal_token(user_id, scopes, "test", self.clock.now(), days)
+        self.ledger.write_now(lambda c: add_token(c, issued.kept, self.clock.now()))
+        return {"Authorization": f"Bearer {issued.text.reveal()}"}
+
+    def add_sign_in_code(self, name: str) -> str:
+        now = self.clock.now()
+        user_id = self.ledger.write_now(lambda c: add_user(c, name, "member", now))
+        issued = make_sign_in_code(user_id, now)
+        self.ledger.write_now(lambda c: add_token(c, issued.kept, now))
+        return issued.text.reveal()
+
+    def client(self, headers: dict[str, str] | None = None) -> TestClient:
+        return TestClient(self.app, headers=headers, raise_server_exceptions=False)
+
+    def keep_workspace(self) -> None:
+        path = self.services.blobs.path_of(digest_bytes(WORKSPACE))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(WORKSPACE)
+
+    def run_folder(self, job: str) -> Path:
+        return self.root / "storage" / "runs" / job
+
+
+def build_console(root: Path, *, image_allow: str = "*") -> ConsoleUnderTest:
+    """A console with a fleet `local` of one node without GPUs, and nobody signed up."""
+    state, storage = root / "state", root / "storage"
+    state.mkdir()
+    storage.mkdir()
+    for schema in ("ledger", "series"):
+        upgrade_schema(state / f"{schema}.db", schema)
+    ledger, series = Database(state / "ledger.db", "ledger"), Database(state / "series.db", "series")
+    clock, wakeups, fleets, logs = ShiftedClock(), Wakeups(), Fleets(), Logs()
+    fleets.views["local"] = FleetView(fleet="local", nodes=(build_node(),))
+    local = Fleet(name="local", kind="local", network=Network.BRIDGE, user=None)
+    ledger.write_now(lambda c: add_fleet(c, local, clock.now()))
+    settings = ConsoleSettings(
+        paths=PathSettings(console_state_dir=state, storage_root=storage),
+        http=HttpSettings(),
+        local=LocalSettings(),
+        policy=PolicySettings(image_allow=image_allow),
+    )
+    blobs = BlobStore(storage, settings.policy.workspace_max_bytes)
+    catalog = load_catalog()
+    sources = AdmissionSources(
+        ledger=ledger,
+        blobs=blobs,
+        fleets=fleets,
+        catalog=catalog,
+        image_allow=image_allow,
+        clock=clock,
+        wakeups=wakeups,
+    )
+    services = ApiServices(
+        ledger=ledger,
+        series=series,
+        logs=logs,
+        curves=NoCurves(),
+        blobs=blobs,
+        accounts=Accounts(ledger, clock),
+        admission=Admission(sources),
+        catalog=catalog,
+        views=fleets.all_views,
+        clock=clock,
+        wakeups=wakeups,
+        settings=settings,
+        metrics=CollectorRegistry(),
+    )
+    return ConsoleUnderTest(build_api(services), services, fleets, logs, clock, root)
+
+
+def close_console(console: ConsoleUnderTest) -> None:
+    console.services.ledger.close()
+    console.services.series.close()
+
+
+def build_node(name: str = "here", cpus: float = 8, memory_bytes: int = 16 << 30) -> NodeView:
+    return NodeView(name=name, gpus=(), cpus=cpus, memory_bytes=memory_bytes)
+
+
+def build_submission(**spec: object) -> dict[str, object]:
+    """A submission that every gate passes; `spec` replaces members of the spec."""
+    recipe = load_catalog()["custom/custom"]
+    whole = {
+        "recipe": {"name": recipe.name, "version": recipe.version, "digest": recipe.digest},
+        "framework": {"kind": recipe.framework, "image": "python:3.11"},
+        "resources": {"pools": [{"gpus_per_node": 0}]},
+        "entry": {"kind": recipe.entry.kind, "value": "experiments/first"},
+        "workspace": {"digest": digest_bytes(WORKSPACE), "bytes": len(WORKSPACE), "files": 1},
+        "provenance": {"commit": "0" * 40},
+    }
+    document = {
+        "apiVersion": "forge/v2",
+        "kind": "TrainingJob",
+        "metadata": {"name": "first", "project": "demo"},
+        "spec": whole | spec,
+    }
+    JobSpec.model_validate(document)
+    return {"spec": document}
+
+
+def submit(console: ConsoleUnderTest, headers: dict[str, str]) -> JobId:
+    """A queued job of whoever `headers` speak for."""
+    console.keep_workspace()
+    answer = console.client(headers).post("/api/v1/jobs", json=build_submission())
+    assert answer.status_code == 201, answer.text
+    return JobId(answer.json()["job"])
+
+
+def first_attempt(job: JobId) -> AttemptId:
+    return AttemptId(f"{job}-1-abcdef")

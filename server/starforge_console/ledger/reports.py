@@ -49,12 +49,16 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """Events of an attempt from byte `before` to byte `to`: what people read of them, and the outputs they name."""
+    """Events of an attempt from byte `before` to byte `to`: what people read of them, and the outputs they name.
+
+    `told` is a (code, text) that people are told once an attempt.
+    """
 
     before: int
     to: int
     notes: Sequence[str]
     outputs: Sequence[Output]
+    told: tuple[str, str] | None = None
 
 
 def find_grant(connection: Connection, token_hash: str) -> IngestGrant | None:
@@ -99,7 +103,7 @@ def events_received_to(connection: Connection, attempt: AttemptId) -> int:
 
 
 def note_reports(connection: Connection, attempt: ReportingAttempt, reports: Reports, now: float) -> bool:
-    """Tell `reports` in the timeline and keep their outputs; False, with nothing done, when the mark stands elsewhere."""
+    """Tell `reports` in the timeline and keep their outputs; False, nothing done, when the mark stands elsewhere."""
     mark = _ensure_mark(connection, attempt.id)
     if mark.received_to != reports.before:
         return False
@@ -111,6 +115,8 @@ def note_reports(connection: Connection, attempt: ReportingAttempt, reports: Rep
         .where(event_marks.c.attempt == attempt.id)
         .values(received_to=reports.to, entries=mark.entries + min(room, len(reports.notes)))
     )
+    if reports.told is not None:
+        tell_once(connection, attempt, reports.told, now)
     if len(reports.notes) > room:
         text = f"attempt {attempt.number} tells more than {ENTRIES_AT_MOST} events: the others are only in its spool"
         tell_once(connection, attempt, ("many_events", text), now)

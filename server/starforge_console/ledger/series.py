@@ -1,10 +1,11 @@
 """What jobs report in bulk: how far each stream is received, where its log bytes lie, and the points of its curves."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from starforge_console.domain.points import Columns, Point, Summary, build_summary
 from starforge_console.ledger.tables import log_segments, metric_chunks, metric_keys, streams
@@ -65,32 +66,23 @@ def end_streams(connection: Connection, attempt: str, names: Iterable[str]) -> N
             connection.execute(insert(streams).values(attempt=attempt, stream=stream, received_to=0, ended=True))
 
 
-def add_segment(connection: Connection, attempt: str, stream: str, segment: Segment) -> None:
-    """Index bytes that are already on disk."""
-    connection.execute(
-        insert(log_segments).values(
-            attempt=attempt,
-            stream=stream,
-            from_byte=segment.from_byte,
-            to_byte=segment.to_byte,
-            file=segment.file,
-            position=segment.position,
-            crc=segment.crc,
-        )
-    )
+def keep_segment(connection: Connection, attempt: str, stream: str, segment: Segment, before: int) -> bool:
+    """Index bytes that are on disk and move the mark from `before` to the segment's end.
 
-
-def extend_segment(connection: Connection, attempt: str, stream: str, segment: Segment) -> None:
-    """Let the segment that starts where `segment` does reach as far as it."""
-    connection.execute(
+    A segment that starts where a kept one does takes its place. False, with nothing done, when the mark stands
+    elsewhere by now.
+    """
+    if not advance_stream(connection, attempt, stream, before, segment.to_byte):
+        return False
+    here = (log_segments.c.attempt == attempt) & (log_segments.c.stream == stream)
+    extended = connection.execute(
         update(log_segments)
-        .where(
-            log_segments.c.attempt == attempt,
-            log_segments.c.stream == stream,
-            log_segments.c.from_byte == segment.from_byte,
-        )
+        .where(here, log_segments.c.from_byte == segment.from_byte)
         .values(to_byte=segment.to_byte, crc=segment.crc)
     )
+    if extended.rowcount == 0:
+        connection.execute(insert(log_segments).values(attempt=attempt, stream=stream, **asdict(segment)))
+    return True
 
 
 def list_segments(connection: Connection, attempt: str, stream: str, from_byte: int, limit: int) -> Sequence[Segment]:
@@ -101,10 +93,10 @@ def list_segments(connection: Connection, attempt: str, stream: str, from_byte: 
         .order_by(log_segments.c.from_byte)
         .limit(limit)
     ).all()
-    return [_segment(row._mapping) for row in rows]  # noqa: SLF001 - the documented way to a row's names
+    return [_segment(row) for row in rows]
 
 
-def find_last_segment(connection: Connection, attempt: str, stream: str) -> Segment | None:
+def find_tail(connection: Connection, attempt: str, stream: str) -> Segment | None:
     """The segment that reaches furthest, if there is any."""
     row = connection.execute(
         select(log_segments)
@@ -112,7 +104,7 @@ def find_last_segment(connection: Connection, attempt: str, stream: str) -> Segm
         .order_by(log_segments.c.from_byte.desc())
         .limit(1)
     ).first()
-    return None if row is None else _segment(row._mapping)  # noqa: SLF001 - the documented way to a row's names
+    return None if row is None else _segment(row)
 
 
 def add_points(connection: Connection, job_id: str, attempt: int, points: Mapping[str, Columns]) -> int:
@@ -145,7 +137,7 @@ def list_summaries(connection: Connection, job_id: str, key: str) -> list[ChunkS
         .where(metric_chunks.c.job_id == job_id, metric_chunks.c.key == key)
         .order_by(metric_chunks.c.number)
     ).all()
-    return [_chunk_summary(*row) for row in rows]
+    return [_chunk_summary(row) for row in rows]
 
 
 def load_chunks(connection: Connection, job_id: str, key: str, numbers: Iterable[int]) -> dict[int, Columns]:
@@ -182,19 +174,12 @@ _SUMMARY_COLUMNS: Final = (
 )
 
 
-def _segment(row: Mapping[str, Any]) -> Segment:
-    return Segment(
-        from_byte=row["from_byte"],
-        to_byte=row["to_byte"],
-        file=row["file"],
-        position=row["position"],
-        crc=row["crc"],
-    )
+def _segment(row: Row[Any]) -> Segment:
+    return Segment(from_byte=row.from_byte, to_byte=row.to_byte, file=row.file, position=row.position, crc=row.crc)
 
 
-def _chunk_summary(
-    number: int, attempt: int, count: int, first_step: int, last_step: int, *extremes: Any
-) -> ChunkSummary:  # noqa: ANN401 - a row's columns, in the order of _SUMMARY_COLUMNS
+def _chunk_summary(row: Row[Any]) -> ChunkSummary:
+    number, attempt, count, first_step, last_step, *extremes = tuple(row)
     min_step, min_value, min_time, max_step, max_value, max_time, nan_step, nan_time = extremes
     return ChunkSummary(
         number,
@@ -205,7 +190,7 @@ def _chunk_summary(
             last_step=last_step,
             low=None if min_step is None else Point(min_step, min_value, min_time),
             high=None if max_step is None else Point(max_step, max_value, max_time),
-            nan=None if nan_step is None else Point(nan_step, float("nan"), nan_time),
+            nan=None if nan_step is None else Point(nan_step, math.nan, nan_time),
         ),
     )
 

@@ -1,0 +1,129 @@
+"""A console's ingest on real databases in a temporary folder, with one attempt that runs."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from prometheus_client import CollectorRegistry
+from sqlalchemy import Connection
+
+from server.tests.ledger.builders import apply, submit, take
+from starforge.contract.states import Reason
+from starforge_console.assembly.layout import StorageLayout
+from starforge_console.domain.points import Columns
+from starforge_console.ingest.receive import Receiver
+from starforge_console.ingest.streams import Stores
+from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.reports import ReportingAttempt
+from starforge_console.ledger.series import list_segments, list_summaries, load_chunks
+from starforge_console.ledger.views import list_events
+from starforge_console.telemetry.metrics import IngestCounters
+from starforge_console.wakeups import Wakeups
+
+T = TypeVar("T")
+
+
+@dataclass
+class HandClock:
+    """A clock that a test moves by hand."""
+
+    at: float = 1000.0
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+@dataclass
+class Site:
+    """One console's ingest."""
+
+    stores: Stores
+    storage: StorageLayout
+    clock: HandClock = field(default_factory=HandClock)
+    wakeups: Wakeups = field(default_factory=Wakeups)
+
+    def __post_init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.counters = IngestCounters(self.registry)
+        self.receiver = self.new_receiver()
+
+    def new_receiver(self) -> Receiver:
+        return Receiver(self.stores, self.wakeups, self.clock, self.counters)
+
+    async def start_attempt(self) -> ReportingAttempt:
+        """An attempt that runs; its ingest token is hashed as the attempt's id."""
+        return await self.stores.ledger.write(_start_attempt)
+
+    def spool(self, attempt: ReportingAttempt) -> Path:
+        folder = self.storage.attempt(attempt.id).root / "spool"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    async def notes(self, attempt: ReportingAttempt) -> list[str]:
+        events = await self.stores.ledger.read(lambda c: list_events(c, attempt.job, limit=10_000))
+        return [event.note for event in events if event.kind == "timeline"]
+
+    async def points(self, attempt: ReportingAttempt, key: str) -> list[tuple[int, float]]:
+        """(step, value) of all that is kept, in order of arrival."""
+
+        def _read(connection: Connection) -> list[Columns]:
+            numbers = [chunk.number for chunk in list_summaries(connection, attempt.job, key)]
+            return [columns for _, columns in sorted(load_chunks(connection, attempt.job, key, numbers).items())]
+
+        chunks = await self.stores.series.read(_read)
+        return [point for chunk in chunks for point in zip(chunk.steps, chunk.values, strict=True)]
+
+    async def log_bytes(self, attempt: ReportingAttempt) -> bytes:
+        """All indexed bytes as they lie in the segment files."""
+        segments = await self.stores.series.read(lambda c: list_segments(c, attempt.id, "log", 0, 10_000))
+        content = b""
+        for segment in segments:
+            assert segment.from_byte == len(content)
+            file = (self.stores.logs_dir / segment.file).read_bytes()
+            content += file[segment.position : segment.position + segment.to_byte - segment.from_byte]
+        return content
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+@asynccontextmanager
+async def open_site(folder: Path) -> AsyncIterator[Site]:
+    upgrade_schema(folder / "ledger.db", "ledger")
+    upgrade_schema(folder / "series.db", "series")
+    ledger, series = Database(folder / "ledger.db", "ledger"), Database(folder / "series.db", "series")
+    site = Site(Stores(ledger, series, folder / "logs"), StorageLayout(folder / "storage"))
+    site.wakeups.bind()
+    try:
+        yield site
+    finally:
+        await site.receiver.close()
+        ledger.close()
+        series.close()
+
+
+def line(document: Mapping[str, object]) -> bytes:
+    return json.dumps(document).encode() + b"\n"
+
+
+def metrics_line(step: int, value: float | str, key: str = "loss") -> bytes:
+    return line({"time": 1.0 + step, "step": step, "values": {key: value}})
+
+
+def event_line(kind: str, **members: object) -> bytes:
+    return line({"time": 1.0, "kind": kind, **members})
+
+
+def _start_attempt(connection: Connection) -> ReportingAttempt:
+    job_id = submit(connection)
+    attempt = take(connection, job_id).attempt
+    apply(connection, job_id, Reason.LAUNCHED, Reason.STARTED)
+    return ReportingAttempt(id=attempt.id, job=job_id, number=attempt.number)

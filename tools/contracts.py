@@ -33,6 +33,10 @@ MODULES: Final = {
         "source_modules",
         ("starforge.runner", "starforge.reporting", "starforge.contract.capsule"),
     ),
+    "web-framework-in-web-only": (
+        "allowed_importers",
+        ("starforge_console.app", "starforge_console.web", "starforge_forgelet"),
+    ),
     "executors-independent": (
         "modules",
         tuple(f"starforge_console.executors.{kind}" for kind in ("fake", "kuberay", "local", "node", "slurm")),

@@ -18,12 +18,6 @@ AnswerT = TypeVar("AnswerT", bound=api.Answer)
 _PAGE: Final = 100
 
 
-class EventList(api.Answer):
-    """`GET /jobs/{id}/events?after=&wait_s=`, oldest first."""
-
-    items: tuple[api.EventView, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class LogPart:
     """Bytes of a log from the offset that was asked for. `ended`: nothing will be added to the log."""
@@ -103,11 +97,11 @@ class Console:
         """Everything about a job."""
         return self._get(api.JobDetail, f"/jobs/{quote(job, safe='')}")
 
-    def events(self, job: str, after: int, wait_s: int) -> EventList:
+    def events(self, job: str, after: int, wait_s: int) -> api.EventList:
         """The job's events after number `after`; waits up to `wait_s` for the first."""
         query = {"after": after, "wait_s": wait_s}
         request = Request(method="GET", path=f"/jobs/{job}/events", query=query, repeatable=False, wait_s=wait_s)
-        return self._send(EventList, request)
+        return self._send(api.EventList, request)
 
     def log(self, job: str, offset: int, *, wait_s: int = 0, attempt: int | None = None) -> LogPart:
         """Bytes of an attempt's log from `offset` (None: the newest attempt); waits up to `wait_s` for the first."""

@@ -3,7 +3,7 @@
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
@@ -72,7 +72,7 @@ def is_over(job: JobView) -> bool:
     return job.state in set(ENDED) and not (job.state == JobState.FAILED and job.retry_at is not None)
 
 
-def follow(console: Console, job: str, start: Start = Start()) -> Iterator[Item]:
+def follow(console: Console, job: str, start: Start = Start()) -> Generator[Item, None, None]:
     """What happens to `job` until it is over, without a lost or doubled byte. Ends with `End`.
 
     While the console is away it is asked again and again, and one note says so. Closing the iterator ends the calls;

@@ -1,0 +1,146 @@
+"""Shows a job while it runs: log, changes of state, and at its end how it ended and its curve."""
+
+import sys
+from collections.abc import Iterable
+from contextlib import closing
+from typing import Final, Protocol
+
+import click
+
+from starforge.cli.logtext import LogText
+from starforge.cli.output import find_width, has_colour, note, paint
+from starforge.cli.plot import draw_curve
+from starforge.client.console import Console
+from starforge.client.streams import AttemptBegins, Change, End, LogBytes, Note, Start, follow
+from starforge.contract.api import EventView, JobView
+from starforge.contract.states import JobState
+from starforge.errors import Bug, StarForgeError
+
+INTERRUPTED: Final = 130
+_STATE_COLOURS: Final = {"RUNNING": "blue", "SUCCEEDED": "green", "FAILED": "red", "STOPPED": "yellow"}
+_POINTS: Final = 400
+_DEFAULT_WIDTH: Final = 80
+_PREFERRED: Final = ("loss", "train/loss", "train_loss", "eval_loss", "reward")
+
+
+class LogWriter(Protocol):
+    """Where log bytes are shown."""
+
+    def write(self, content: bytes) -> None:
+        """Show the next bytes of the present attempt."""
+
+    def finish(self) -> None:
+        """Show what was held back; the next bytes are another log's."""
+
+
+class TextLog:
+    """Shows a log as safe text on stdout."""
+
+    def __init__(self) -> None:
+        self._text = LogText(colour=has_colour())
+
+    def write(self, content: bytes) -> None:
+        """Show the next bytes of the present attempt."""
+        click.echo(self._text.feed(content), nl=False, color=True)
+
+    def finish(self) -> None:
+        """Show what was held back."""
+        click.echo(self._text.finish(), nl=False, color=True)
+
+
+class RawLog:
+    """Writes a log's bytes to stdout as they are."""
+
+    def write(self, content: bytes) -> None:
+        """Write the next bytes."""
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+
+    def finish(self) -> None:
+        """Nothing is ever held back."""
+
+
+class NoLog:
+    """Shows nothing: for a caller that waits for the end alone."""
+
+    def write(self, content: bytes) -> None:
+        """Show nothing."""
+
+    def finish(self) -> None:
+        """Show nothing."""
+
+
+def follow_job(console: Console, job: str, log: LogWriter, start: Start | None = None) -> JobView | None:
+    """Show `job` until it is over; None when the user interrupted, which leaves the job alone."""
+    is_first = True
+    try:
+        with closing(follow(console, job, start or Start())) as items:
+            for item in items:
+                match item:
+                    case LogBytes(content):
+                        log.write(content)
+                    case AttemptBegins(number):
+                        log.finish()
+                        if not is_first or number > 1:
+                            note(f"── attempt {number} ──")
+                        is_first = False
+                    case Change(event):
+                        _show_event(event)
+                    case Note(text):
+                        note(text)
+                    case End(ended):
+                        log.finish()
+                        return ended
+    except KeyboardInterrupt:
+        log.finish()
+        note(f"\nno longer following; {job} goes on. Again: sf job logs -f {job}   End it: sf job stop {job}")
+        return None
+    raise Bug("following ended without an end")
+
+
+def show_end(console: Console, job: JobView) -> None:
+    """Say how the job ended and draw its curve."""
+    click.echo(f"{job.id} {paint_state(job.state)} ({job.reason}){': ' + job.note if job.note else ''}", err=True)
+    plot = find_plot(console, job.id)
+    if plot is not None:
+        click.echo(plot)
+
+
+def find_plot(console: Console, job: str) -> str | None:
+    """The curve that says most, drawn for the terminal; None when the job reported none, or it cannot be had."""
+    try:
+        keys = console.metric_keys(job).keys
+        if not keys:
+            return None
+        curve = console.curve(job, choose_key(keys), _POINTS)
+    except StarForgeError as error:
+        note(f"the curve is missing: {error}")
+        return None
+    values = [float(value) for value in curve.values]
+    title = f"{curve.key} ({curve.total_points} points)"
+    return draw_curve(curve.steps, values, title=title, width=find_width() or _DEFAULT_WIDTH)
+
+
+def choose_key(keys: Iterable[str]) -> str:
+    """The curve to draw: a loss or reward where there is one, otherwise the first by name."""
+    names = sorted(keys)
+    return next((name for name in _PREFERRED if name in names), names[0])
+
+
+def decide_exit_code(job: JobView | None) -> int:
+    """What `sf` ends with: 0 only when the job succeeded, 130 when the user left before its end."""
+    if job is None:
+        return INTERRUPTED
+    return 0 if job.state == JobState.SUCCEEDED else 1
+
+
+def paint_state(state: str, *, err: bool = True) -> str:
+    """A state in its colour, where colours are shown."""
+    return paint(state, _STATE_COLOURS.get(state, "cyan"), colour=has_colour(err=err))
+
+
+def _show_event(event: EventView) -> None:
+    times = f" {event.count} times" if event.count > 1 else ""
+    what = paint_state(event.state) if event.state else event.kind
+    text = " ".join(part for part in (what, f"({event.reason})" if event.reason else "", event.note) if part)
+    click.echo(f"── {text}{times}", err=True)

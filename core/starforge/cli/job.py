@@ -1,0 +1,20 @@
+"""`sf job`: look at jobs, follow them, stop them."""
+
+from typing import Final
+
+import click
+
+from starforge.cli.lazy import LazyCommand, LazyGroup
+
+_COMMANDS: Final = {
+    "ls": LazyCommand("starforge.cli.job_views:ls", "List jobs, newest first."),
+    "show": LazyCommand("starforge.cli.job_views:show", "Show everything about a job."),
+    "logs": LazyCommand("starforge.cli.job_actions:logs", "Print a job's log."),
+    "stop": LazyCommand("starforge.cli.job_actions:stop", "End a job; it may write a last checkpoint."),
+    "delete": LazyCommand("starforge.cli.job_actions:delete", "Remove a finished job with its logs and work."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=_COMMANDS)
+def job() -> None:
+    """Look at jobs, follow them, stop them."""

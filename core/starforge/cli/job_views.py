@@ -1,0 +1,120 @@
+"""`sf job ls` and `sf job show`: what the console knows of jobs."""
+
+import time
+from typing import Any
+
+import click
+
+from starforge.cli.follow import find_plot, paint_state
+from starforge.cli.output import describe_bytes, describe_duration, json_option, print_json, print_table
+from starforge.cli.session import open_console
+from starforge.client.console import Console
+from starforge.contract.api import EventView, JobDetail, JobView, Outputs
+
+
+@click.command()
+@click.option("--state", help="Only jobs in this state.")
+@click.option("--project", help="Only jobs of this project.")
+@click.option("--user", help="Only jobs of this user; `me` is yourself.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=30, show_default=True, help="At most so many.")
+@json_option
+def ls(state: str | None, project: str | None, user: str | None, limit: int, as_json: bool) -> None:  # noqa: FBT001 - click's
+    r"""List jobs, newest first.
+
+    \b
+    JSON: {items: [{id, name, project, user, state, reason, desired, note, fleet, gpus, attempt, submitted_at,
+                    started_at, ended_at, retry_at, state_since}]}
+    Times are Unix seconds.
+    """
+    with open_console() as console:
+        chosen = console.whoami().user if user == "me" else user
+        wanted = {"state": state.upper() if state else None, "project": project, "user": chosen}
+        jobs = console.jobs({key: value for key, value in wanted.items() if value}, limit)
+    if as_json:
+        print_json({"items": [job.model_dump(mode="json") for job in jobs]})
+        return
+    if not jobs:
+        click.echo("no job")
+        return
+    now = time.time()
+    rows = [
+        (job.id, job.name, job.user, job.state, describe_gpus(job), describe_age(job, now), job.note) for job in jobs
+    ]
+    print_table(("JOB", "EXPERIMENT", "USER", "STATE", "GPUS", "SINCE", "NOTE"), rows)
+
+
+@click.command()
+@click.argument("job")
+@json_option
+def show(job: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""Show everything about a job.
+
+    \b
+    JSON: {job, spec, spec_digest, admission, events, attempts, log, outputs: {artifacts, checkpoints},
+           metrics: {key: count of points}}
+    """
+    with open_console() as console:
+        detail, outputs = console.job(job), console.outputs(job)
+        if as_json:
+            metrics = console.metric_keys(job).keys
+            answer = {**detail.model_dump(mode="json", by_alias=True), "outputs": outputs.model_dump(mode="json")}
+            print_json({**answer, "metrics": metrics})
+            return
+        _print_detail(console, detail, outputs)
+
+
+def describe_gpus(job: JobView) -> str:
+    """How many GPUs the job asks for."""
+    return str(job.gpus) if job.gpus else "-"
+
+
+def describe_age(job: JobView, now: float) -> str:
+    """How long the job has been in its state."""
+    return describe_duration(now - job.state_since)
+
+
+def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None:
+    job, spec = detail.job, detail.spec.spec
+    retrying = " (to be retried)" if job.retry_at is not None else ""
+    click.echo(f"{job.id}  {paint_state(job.state, err=False)} ({job.reason}){retrying}  {job.note}".rstrip())
+    facts = [
+        ("experiment", f"{job.project}/{job.name} of {job.user}"),
+        ("method", f"{spec.recipe.name} {spec.recipe.version}"),
+        ("image", spec.framework.image),
+        ("fleet", job.fleet or "not placed"),
+        ("GPUs", describe_gpus(job)),
+        ("commit", (spec.provenance.commit or "none") + (" (with changes)" if spec.provenance.dirty else "")),
+        ("workspace", spec.workspace.digest),
+        ("log", _describe_log(detail)),
+        ("admitted", ", ".join(f"{check.gate} {check.outcome}" for check in detail.admission.checks)),
+    ]
+    for name, value in facts:
+        click.echo(f"  {name:<11} {value}")
+    for attempt in detail.attempts:
+        code = f"exit {attempt.exit_code}" if attempt.exit_code is not None else ""
+        parts = (attempt.node or "", ",".join(attempt.gpus), attempt.reason or "", code)
+        click.echo(f"  attempt {attempt.number}   {' '.join(part for part in parts if part)}")
+    for event in detail.events:
+        click.echo(f"  {_describe_event(event)}")
+    for artifact in outputs.artifacts:
+        click.echo(f"  artifact    {artifact.path} ({describe_bytes(artifact.bytes)})")
+    for checkpoint in outputs.checkpoints:
+        state = "committed" if checkpoint.committed else "not committed"
+        click.echo(f"  checkpoint  step {checkpoint.step} of attempt {checkpoint.attempt}, {state}")
+    plot = find_plot(console, job.id)
+    if plot is not None:
+        click.echo(plot)
+
+
+def _describe_log(detail: JobDetail) -> str:
+    log = detail.log
+    produced = "" if log.produced_bytes is None else f" of {log.produced_bytes}"
+    missing = f", missing {', '.join(f'{start}-{end}' for start, end in log.missing)}" if log.missing else ""
+    return f"{log.received_bytes}{produced} bytes{missing}"
+
+
+def _describe_event(event: EventView) -> str:
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
+    words: list[Any] = [event.state or event.kind, f"({event.reason})" if event.reason else "", event.note]
+    times = f" {event.count} times" if event.count > 1 else ""
+    return f"{at}  {' '.join(str(word) for word in words if word)}{times}"

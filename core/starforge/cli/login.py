@@ -1,0 +1,106 @@
+"""`sf login`, `sf logout`, `sf status`: who is signed in where."""
+
+import sys
+import time
+from typing import Any
+
+import click
+
+from starforge import __version__
+from starforge.cli.output import describe_duration, json_option, note, print_json, warn
+from starforge.cli.session import open_console
+from starforge.client.console import Console
+from starforge.client.http import Connection, is_loopback, parse_server
+from starforge.client.login import Session, forget_session, save_registry, save_session
+from starforge.contract.api import WhoAmI
+from starforge.errors import InputError
+
+
+@click.command()
+@click.option("--server", required=True, envvar="SF_SERVER", help="The console's address.")
+@json_option
+def login(server: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""Sign in at a server.
+
+    The token comes from standard input, or is asked for without showing it. It is kept for this user alone, and the
+    server's profiles with it, so that checking an experiment needs no network.
+
+    \b
+    JSON: {server, user, role, scopes: [text], token_expires_at, profiles: [text]}
+    """
+    address = parse_server(server)
+    if address.startswith("http://") and not is_loopback(address):
+        warn(f"{address} is not encrypted: the token can be read on the way")
+    token = _read_token()
+    with Connection(address, token) as connection:
+        console = Console(connection)
+        who = console.whoami()
+        profiles = [profile.model_dump() for profile in console.profiles().items]
+    save_session(Session(address, token))
+    save_registry(profiles)
+    names = [str(profile["name"]) for profile in profiles]
+    if as_json:
+        print_json({"server": address, **describe_who(who), "profiles": names})
+        return
+    click.echo(f"signed in at {address} as {who.user} ({who.role})")
+    note(f"profiles: {', '.join(['cpu', 'any', *names])}")
+
+
+@click.command()
+@json_option
+def logout(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""Forget the server and the token.
+
+    The token stays valid until it is revoked on the account's page.
+
+    \b
+    JSON: {server: text or null}
+    """
+    server = forget_session()
+    if as_json:
+        print_json({"server": server})
+    else:
+        click.echo(f"signed out of {server}" if server else "nobody was signed in")
+
+
+@click.command()
+@json_option
+def status(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""Say who is signed in where, and what runs.
+
+    \b
+    JSON: {server, version, client, user, role, scopes, token_expires_at, jobs: {state: count}}
+    jobs counts the user's newest 100.
+    """
+    with open_console() as console:
+        meta, who = console.meta(), console.whoami()
+        jobs = console.jobs({"user": who.user}, 100)
+        server = console.connection.server
+    counts: dict[str, int] = {}
+    for job in jobs:
+        counts[job.state] = counts.get(job.state, 0) + 1
+    if as_json:
+        answer = {"server": server, "version": meta.server, "client": __version__}
+        print_json({**answer, **describe_who(who), "jobs": counts})
+        return
+    click.echo(f"{server}: StarForge {meta.server}, signed in as {who.user} ({who.role})")
+    if who.token_expires_at is not None:
+        click.echo(f"the token is valid for {describe_duration(who.token_expires_at - time.time())}")
+    click.echo(f"jobs: {', '.join(f'{count} {state}' for state, count in sorted(counts.items())) or 'none'}")
+
+
+def describe_who(who: WhoAmI) -> dict[str, Any]:
+    """The user as JSON."""
+    return who.model_dump(mode="json")
+
+
+def _read_token() -> str:
+    if sys.stdin.isatty():
+        token = str(click.prompt("Token", hide_input=True, err=True)).strip()
+    else:
+        token = sys.stdin.readline().strip()
+    if not token:
+        raise InputError("no token was given", next_step="sf login --server URL < token-file")
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise InputError("what was given is no token", why="it holds blanks or other characters that no token has")
+    return token

@@ -1,0 +1,31 @@
+"""What each fleet offered when it was last asked: admission and pages read it, placement asks anew."""
+
+from collections.abc import Mapping, Sequence
+
+from starforge.contract.executor import Capabilities, Executor, FleetView
+
+
+class KnownFleets:
+    """The executors by fleet, and the newest view of each."""
+
+    def __init__(self, executors: Mapping[str, Executor]) -> None:
+        self._executors = executors
+        self._views: dict[str, FleetView] = {}
+
+    def note(self, views: Sequence[FleetView]) -> None:
+        """Keep what the fleets answered just now; one that did not answer keeps nothing."""
+        self._views = {view.fleet: view for view in views}
+
+    def capabilities_of(self, fleet: str) -> Capabilities | None:
+        """What the fleet's backend can do at all, or None when no backend serves it."""
+        executor = self._executors.get(fleet)
+        return None if executor is None else executor.capabilities
+
+    def last_view_of(self, fleet: str) -> FleetView | None:
+        """The fleet's capacity as last heard, or None when its backend never answered or is away."""
+        view = self._views.get(fleet)
+        return view if view is not None and view.complete else None
+
+    def views(self) -> Sequence[FleetView]:
+        """Every fleet's newest view."""
+        return list(self._views.values())

@@ -8,7 +8,7 @@ import time
 from typing import List, Optional
 
 from starforge.contract import capsule as contract
-from starforge.runner.checkpoints import Committed, FolderWatch, find_committed
+from starforge.runner.checkpoints import FolderWatch
 from starforge.runner.gpus import Nvml
 from starforge.runner.memory import find_memory_counters
 from starforge.runner.progress import Progress
@@ -63,9 +63,3 @@ class Chores:
     def _commit(self, *, is_final: bool) -> None:
         for mark in self._folders.commit_complete(is_final=is_final) if self._folders is not None else []:
             self._spool.event("checkpoint", step=mark.step, path=os.path.relpath(mark.path, self._ckpt), committed=True)
-
-
-def find_own_newest(ckpt: str, attempt: str) -> Optional[contract.CheckpointMark]:
-    """Name this attempt's newest committed checkpoint by its path below the attempt's directory."""
-    marks: List[Committed] = find_committed(ckpt)
-    return contract.CheckpointMark(marks[0].step, os.path.relpath(marks[0].path, attempt)) if marks else None

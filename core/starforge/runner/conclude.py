@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Dict, List, Optional, Tuple
 
 from starforge.contract import capsule as contract
-from starforge.runner.chores import find_own_newest
+from starforge.runner.checkpoints import find_committed
+from starforge.runner.endings import Ending
 from starforge.runner.memory import find_memory_counters
 from starforge.runner.places import Places
 from starforge.runner.spool import Spool
@@ -20,18 +21,6 @@ ACKNOWLEDGE_S = 10.0
 _HASHING_S = 20.0
 _HASHING_WHILE_STOPPING_S = 5.0
 _MOST_ARTIFACTS = 10_000
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How the training process ended, or why there was none."""
-
-    code: int
-    signal: Optional[int] = None
-    complete: Optional[bool] = None
-    reason: Optional[contract.ExitCause] = None
-    message: Optional[str] = None
-    started_at: Optional[float] = None
 
 
 def build_record(ending: Ending, attempt: str, wishes: Wishes, elapsed_s: float) -> contract.ExitRecord:
@@ -57,12 +46,17 @@ def conclude(record: contract.ExitRecord, spool: Spool, places: Places) -> contr
     """Write the last events, bring the spool to the disk and write the exit record by rename; give it as written."""
     if places.is_leader:
         _report_artifacts(places.out, spool, is_hurried=record.desired != "run" or record.term_received_at is not None)
-        record = replace(record, checkpoint=find_own_newest(places.ckpt, places.attempt))
+        record = replace(record, checkpoint=_find_own_newest(places))
     spool.event("ended", code=record.code, signal=record.signal, reason=record.reason, message=record.message)
     spool.sync()
     record = replace(record, offsets=spool.offsets())
     _write_whole(places.exit_record, json.dumps(record.to_json(), sort_keys=True) + "\n")
     return record
+
+
+def _find_own_newest(places: Places) -> Optional[contract.CheckpointMark]:
+    marks = find_committed(places.ckpt)
+    return contract.CheckpointMark(marks[0].step, os.path.relpath(marks[0].path, places.attempt)) if marks else None
 
 
 def _report_artifacts(out: str, spool: Spool, *, is_hurried: bool) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from dataclasses import dataclass
 from typing import Dict, List, Mapping, Optional, Tuple
 
 from starforge.contract import capsule as contract
 from starforge.runner.checkpoints import Committed
+from starforge.runner.endings import Refusal
 from starforge.runner.places import Places
-from starforge.runner.refusal import Refusal
 
 HOOK_DIRECTORY = "hook"  # inside the runner's archive: a sitecustomize of its own
 _START_FAILED = 78
@@ -63,14 +62,17 @@ def load_secrets(directory: str) -> Secrets:
 
 def make_report_file() -> str:
     """Make the file that starforge.report appends to, on the container's own disk. Raises Refusal."""
-    try:
-        directory = tempfile.mkdtemp(prefix="starforge-")
-        path = os.path.join(directory, "report.jsonl")
-        with open(path, "xb"):
-            return path
-    except OSError as error:
-        text = f"no directory for temporary files is writable ({error}): give the image a writable /tmp"
-        raise Refusal(_START_FAILED, "start_failed", text) from error
+    problems = []
+    for root in filter(None, (os.environ.get("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm")):  # noqa: S108 - see the name
+        path = os.path.join(root, f"starforge-report-{os.urandom(8).hex()}.jsonl")
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            problems.append(str(error))
+            continue
+        return path
+    text = f"no directory for temporary files is writable ({'; '.join(problems)}): give the image a writable /tmp"
+    raise Refusal(_START_FAILED, "start_failed", text)
 
 
 def apply_plan(capsule: contract.Capsule, places: Places, resume: Optional[Committed], root: str) -> None:

@@ -7,8 +7,7 @@ import sys
 from typing import TYPE_CHECKING, List, Mapping, Optional
 
 from starforge.contract import capsule as contract
-from starforge.runner.gpus import Nvml, find_visible_gpus
-from starforge.runner.refusal import Refusal
+from starforge.runner.endings import Refusal
 from starforge.runner.versions import RangeError, is_in_range
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ def _find_module_problem(need: contract.Requirement, path: List[str]) -> Optiona
 
 
 def _find_gpu_problem(wanted: int) -> Optional[str]:
+    from starforge.runner.gpus import Nvml, find_visible_gpus  # noqa: PLC0415 - most plans do not ask
+
     found = find_visible_gpus(Nvml())
     return None if found >= wanted else f"needs {wanted} visible GPUs; this container sees {found}"
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import stat
 import time
 from typing import TYPE_CHECKING, Callable, Optional
 
 from starforge.contract import capsule as contract
-from starforge.runner.refusal import Refusal
+from starforge.runner.endings import Refusal
 
 if TYPE_CHECKING:
     import tarfile
@@ -48,7 +47,8 @@ def unpack_workspace(workspace: Optional[contract.Workspace], partial: str) -> N
     Raises Refusal when the archive is not the one in the capsule or one of its members would leave the tree.
     """
     try:
-        shutil.rmtree(partial, ignore_errors=True)
+        if os.path.lexists(partial):
+            _remove_tree(partial)
         os.makedirs(partial)
     except OSError as error:
         raise _unusable(str(error)) from error
@@ -89,6 +89,12 @@ def hash_file(path: str) -> str:
     return digest.hexdigest()
 
 
+def _remove_tree(path: str) -> None:
+    import shutil  # noqa: PLC0415 - only after an earlier start of the same attempt was cut off
+
+    shutil.rmtree(path)
+
+
 def _extract(workspace: contract.Workspace, root: str) -> None:
     import tarfile  # noqa: PLC0415 - a job without a workspace does not pay for it
 
@@ -122,7 +128,7 @@ def _extract_plain(archive: "tarfile.TarFile", member: "tarfile.TarInfo", root: 
         raise _unusable(f"the workspace's member {member.name!r} is neither a file, a directory nor a symbolic link")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with source, open(path, "wb") as target:
-        shutil.copyfileobj(source, target, _CHUNK_BYTES)
+        target.writelines(iter(lambda: source.read(_CHUNK_BYTES), b""))
     os.chmod(path, _MODE_PROGRAM if member.mode & stat.S_IXUSR else _MODE_FILE)
     return True
 

@@ -14,8 +14,8 @@ import pytest
 from core.tests.runner.support.attempt import find_interpreters, hash_of
 from starforge.contract import capsule as contract
 from starforge.runner.archive import build_runner
+from starforge.runner.endings import Refusal
 from starforge.runner.memory import find_memory_counters
-from starforge.runner.refusal import Refusal
 from starforge.runner.verify import unpack_workspace
 from starforge.runner.versions import RangeError, is_in_range
 

@@ -1,8 +1,23 @@
-"""Why an attempt ends before its training process ran: a code, a cause and a sentence for the user."""
+"""How an attempt ends: by its training process, by a refusal before it ran, or because somebody wished it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Optional
+
 from starforge.contract.capsule import ExitCause
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the training process ended, or why there was none."""
+
+    code: int
+    signal: Optional[int] = None
+    complete: Optional[bool] = None
+    reason: Optional[ExitCause] = None
+    message: Optional[str] = None
+    started_at: Optional[float] = None
 
 
 class Refusal(Exception):

@@ -1,0 +1,94 @@
+"""From the verified capsule to the started training process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import Optional
+
+from starforge.contract import capsule as contract
+from starforge.runner.checkpoints import Committed, find_newest
+from starforge.runner.desk import Desk
+from starforge.runner.endings import Refusal
+from starforge.runner.masking import build_patterns
+from starforge.runner.prepare import Launch, apply_plan, build_launch, make_report_file
+from starforge.runner.probe import refuse_unfit_image
+from starforge.runner.processes import Child, become_subreaper
+from starforge.runner.verify import publish_work, unpack_workspace, wait_for_work
+
+_NOT_EXECUTABLE, _NOT_FOUND = 126, 127
+
+
+@dataclass(frozen=True)
+class Started:
+    """The training process, since when it runs (Unix seconds), and the file it reports to."""
+
+    child: Child
+    started_at: float
+    report_file: str
+
+
+def start_training(capsule: contract.Capsule, desk: Desk) -> Optional[Started]:
+    """Probe, prepare and start. None when nothing is left to train. Raises Refusal or Interrupted."""
+    places, spool = desk.places, desk.spool
+    _declare_unmasked(desk)
+    refuse_unfit_image(capsule.requirements, {**os.environ, **capsule.platform_env, **capsule.plan.env})
+    desk.check()
+    os.makedirs(places.ckpt, exist_ok=True)
+    resume, problems = find_newest([places.ckpt, *capsule.resume_from])
+    for problem in problems:
+        spool.event("note", code="checkpoint_damaged", message=problem)
+    _prepare_work(capsule, desk, resume)
+    total = capsule.plan.complete.total_steps
+    if capsule.plan.complete.kind == "steps" and resume is not None and total is not None and resume.step >= total:
+        text = f"checkpoint {resume.path} is at step {resume.step} of {total}: nothing is left to train"
+        spool.event("note", code="already_complete", message=text)
+        return None
+    desk.check()
+    report_file = make_report_file()
+    launch = build_launch(capsule, places, desk.secrets, report_file, resume)
+    if not become_subreaper():
+        text = "this kernel or Python lets detached processes escape: they are ended with the container"
+        spool.event("note", code="no_subreaper", message=text)
+    started = Started(_start(launch), time.time(), report_file)
+    spool.event(
+        "started",
+        time=started.started_at,
+        argv=list(launch.argv),
+        python="{}.{}.{}".format(*sys.version_info[:3]),
+        resumed_from=None if resume is None else {"step": resume.step, "path": resume.path},
+        node=places.node_rank,
+    )
+    return started
+
+
+def _declare_unmasked(desk: Desk) -> None:
+    for name, value in desk.secrets.values.items():
+        if not build_patterns([value]):
+            text = f"the secret {name} is shorter than 8 bytes: it is not masked in logs"
+            desk.spool.event("note", code="secret_too_short", message=text)
+
+
+def _prepare_work(capsule: contract.Capsule, desk: Desk, resume: Optional[Committed]) -> None:
+    places = desk.places
+    if not places.is_leader:
+        desk.line.open()
+        wait_for_work(places.work, desk.check)
+        return
+    began = time.monotonic()
+    partial = places.work + ".tmp"
+    unpack_workspace(capsule.workspace, partial)
+    apply_plan(capsule, places, resume, partial)
+    publish_work(partial, places.work, capsule.node_count > 1)
+    desk.spool.event("workspace_ready", elapsed_s=round(time.monotonic() - began, 3))
+
+
+def _start(launch: Launch) -> Child:
+    try:
+        return Child(launch.argv, launch.environment, launch.directory)
+    except (OSError, ValueError) as error:
+        code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
+        text = f"{launch.argv[0]!r} cannot be started: {error}; name a program of the image or of the workspace"
+        raise Refusal(code, "start_failed", text) from error

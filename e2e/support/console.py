@@ -100,7 +100,7 @@ class ConsoleProcess:
             message = f"the console ended with {self.process.returncode}:\n{self.read_log()[-4000:]}"
             raise RuntimeError(message)
         with contextlib.suppress(OSError, urllib.error.URLError):
-            return bool(self.get("/healthz")["ok"])
+            return bool(self.get("/healthz")["status"] == "ok")
         return False
 
     def kill(self) -> None:

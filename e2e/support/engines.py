@@ -6,10 +6,12 @@ mount and interface at once, and it ends with the process that made it, however 
 
 import contextlib
 import fcntl
+import http.client
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -99,6 +101,16 @@ class PrivateEngine:
     def run(self, *argv: str) -> str:
         """Run a program inside the machine to its end."""
         return subprocess.run([*self._entering(), *argv], check=True, capture_output=True, text=True).stdout
+
+    def ask(self, method: str, path: str) -> None:
+        """A call that the product never makes."""
+        connection = http.client.HTTPConnection("engine", timeout=60)
+        with contextlib.closing(connection), socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(self.socket_path)
+            connection.sock = sock
+            connection.request(method, path, headers={"Content-Type": "application/json"})
+            response = connection.getresponse()
+            assert response.status < http.client.BAD_REQUEST, response.read()
 
     def kill(self) -> None:
         """kill -9 of the engine, as a crash does it."""

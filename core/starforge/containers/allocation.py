@@ -53,7 +53,7 @@ def _choose_gpus(request: LaunchRequest, survey: GpuSurvey, held: set[str], want
     if len(free) < wanted:
         raise NoCapacity(
             f"{request.attempt} asks for {wanted} GPUs and {len(free)} are free here",
-            why=f"{len(fitting)} are of that series, {len(healthy)} healthy and {len(healthy) - len(free)} of these held",
+            why=f"{len(fitting)} of that series, {len(healthy)} healthy, {len(healthy) - len(free)} of these held",
         )
     return tuple(free[:wanted])
 

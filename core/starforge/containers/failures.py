@@ -71,6 +71,7 @@ _PULL: Final = (
     ),
 )
 
+_INIT: Final = re.compile(rb"\[FATAL tini \(\d+\)\] exec (\S+) failed: ([^\n]*)\n?")
 _LIMIT: Final = re.compile(r"error setting rlimit type (\d+)")
 _LIMIT_NAMES: Final = {"7": "nofile", "8": "memlock"}
 _NO_SUCH_CONTAINER: Final = "no such container"
@@ -114,6 +115,17 @@ def classify_start(error: EngineError) -> StartFault:
         StartTrouble.REFUSED if error.status == 400 else StartTrouble.NODE,  # noqa: PLR2004 - HTTP
         said,
     )
+
+
+def find_init_refusal(log: bytes) -> str:
+    """A sentence when the whole `log` is that the container's init could not start its program; else empty."""
+    said = _INIT.fullmatch(log)
+    if said is None:
+        return ""
+    program, reason = said[1].decode(errors="replace"), said[2].decode(errors="replace")
+    if program == "bash" and reason == "No such file or directory":
+        return f"the image has no bash: {reason}"
+    return f"the image's {program} cannot be started: {reason}"
 
 
 def classify_message(said: str) -> StartFault | None:

@@ -7,7 +7,7 @@ launches that failed) is kept in small files, so that a restart of this process 
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Lock
 
 from starforge.containers import labels
@@ -15,6 +15,7 @@ from starforge.containers.engine import Engine, EngineError
 from starforge.containers.facts import KnownFacts
 from starforge.containers.gpus import GpuSource, GpuSurvey, NotKnown
 from starforge.containers.images import Images
+from starforge.containers.inspecting import Inspector
 from starforge.containers.labels import Claim, State, find_claims, name_container
 from starforge.containers.launching import ImageAbsent, Launcher
 from starforge.containers.listening import Listener
@@ -23,7 +24,6 @@ from starforge.containers.preparing import Preparations
 from starforge.containers.pulls import Pulls
 from starforge.containers.records import Fences, PendingLaunches, Verdict, Verdicts
 from starforge.containers.secrets import SecretFiles
-from starforge.containers.seeing import build_observation, needs_inspection
 from starforge.containers.settings import HostSettings
 from starforge.containers.spec import KILL_AFTER_GRACE_S, require_one_node
 from starforge.containers.stopping import Stops
@@ -59,6 +59,7 @@ class ContainerHost:
         self._fences = Fences(settings.state_dir)
         self._verdicts = Verdicts(settings.state_dir)
         self._images = Images(engine)
+        self._inspector = Inspector(engine, self._images, settings.node)
         self._stops = Stops(engine)
         self._launcher = Launcher(
             engine,
@@ -267,9 +268,9 @@ class ContainerHost:
     def _see(
         self, attempt: AttemptId, claim: Claim | None, engine_started_at: float | None, *, still_starting: bool = True
     ) -> Observation:
-        at = time.time()
         if claim is not None:
-            return self._see_container(claim, at, engine_started_at)
+            return self._inspector.see(claim, engine_started_at)
+        at = time.time()
         verdict = self._verdicts.find(attempt)
         if verdict is not None:
             return Seen(phase=Phase.EXITED, at=at, node=self._settings.node, failure=verdict.failure, note=verdict.note)
@@ -278,15 +279,6 @@ class ContainerHost:
         if still_starting and attempt in self._starting:
             return Seen(phase=Phase.PREPARING, at=at, node=self._settings.node, note="starting")
         return Gone(at=at, engine_started_at=engine_started_at, fenced=self._fences.has(attempt))
-
-    def _see_container(self, claim: Claim, at: float, engine_started_at: float | None) -> Observation:
-        try:
-            inspected = self._engine.inspect(claim.container) if needs_inspection(claim) else None
-            digest = self._images.find_digest(claim.image_id) if claim.image_id else None
-        except (BackendUnreachable, EngineError) as error:
-            return NoSignal(reason=str(error))
-        seen = build_observation(claim, inspected, self._settings.node, at, engine_started_at)
-        return replace(seen, image_digest=digest) if isinstance(seen, Seen) else seen
 
     def _view(self, survey: GpuSurvey) -> NodeView:
         return build_view(

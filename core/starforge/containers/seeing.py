@@ -66,7 +66,7 @@ def _find_failed_start(claim: Claim, state: Document) -> tuple[Failure | None, s
     if claim.state != State.CREATED or not error:
         return None, ""
     fault = classify_message(error)
-    return (fault.failure, fault.note) if fault else (Failure.START_FAILED, error)
+    return (fault.failure, fault.note) if fault else (Failure.NODE_FAULT, error)
 
 
 def _build_exit(state: Document, engine_started_at: float | None) -> Exit:

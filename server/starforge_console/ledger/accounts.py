@@ -1,5 +1,6 @@
 """Users and their tokens in the ledger; tokens are kept as hashes alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select, update
@@ -18,6 +19,16 @@ class Account:
     active: bool
     scopes: frozenset[str]
     expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody who may sign in."""
+
+    id: int
+    name: str
+    role: str
+    active: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +63,12 @@ def load_user(connection: Connection, name: str) -> int:
     if user_id is None:
         raise NotFound(f"there is no user {name!r}")
     return user_id
+
+
+def list_users(connection: Connection) -> Sequence[User]:
+    """All users, in the order in which they came."""
+    columns = (users.c.id, users.c.name, users.c.role, users.c.active)
+    return [User(*row) for row in connection.execute(select(*columns).order_by(users.c.id)).all()]
 
 
 def count_users(connection: Connection) -> int:

@@ -3,7 +3,7 @@
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -106,6 +106,22 @@ class LocalSettings(_Group):
     job_gid: int | None = Field(default=None, ge=0, description="Group of jobs; default: the storage root's.")
 
 
+class LogFormat(StrEnum):
+    """How the console's own log is written."""
+
+    JSON = "json"
+    CONSOLE = "console"
+
+
+class LogSettings(_Group):
+    """The console's own log, on standard error."""
+
+    log_format: LogFormat = Field(default=LogFormat.CONSOLE, description="One line of text or of JSON an entry.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least important entries that are written."
+    )
+
+
 class PolicySettings(_Group):
     """What is admitted, and how long things are kept."""
 
@@ -127,12 +143,19 @@ class ConsoleSettings:
     """All settings, one frozen group per concern."""
 
     def __init__(
-        self, *, paths: PathSettings, http: HttpSettings, local: LocalSettings, policy: PolicySettings
+        self,
+        *,
+        paths: PathSettings,
+        http: HttpSettings,
+        local: LocalSettings,
+        policy: PolicySettings,
+        log: LogSettings | None = None,
     ) -> None:
         self.paths = paths
         self.http = http
         self.local = local
         self.policy = policy
+        self.log = log if log is not None else LogSettings()
 
     @property
     def storage_root(self) -> Path:
@@ -142,7 +165,7 @@ class ConsoleSettings:
         return self.paths.storage_root
 
 
-GROUPS = (PathSettings, HttpSettings, LocalSettings, PolicySettings)
+GROUPS = (PathSettings, HttpSettings, LocalSettings, PolicySettings, LogSettings)
 
 
 def load_settings() -> ConsoleSettings:
@@ -154,7 +177,11 @@ def load_settings() -> ConsoleSettings:
     """
     try:
         settings = ConsoleSettings(
-            paths=PathSettings(), http=HttpSettings(), local=LocalSettings(), policy=PolicySettings()
+            paths=PathSettings(),
+            http=HttpSettings(),
+            local=LocalSettings(),
+            policy=PolicySettings(),
+            log=LogSettings(),
         )
     except ValidationError as error:
         faults = [f"FORGE_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors()]

@@ -18,9 +18,11 @@ from starforge.contract.api import (
     Outputs,
     ProfileView,
 )
+from starforge.contract.ids import AttemptId
 from starforge.errors import InputError
 from starforge.hardware.profiles import Profile
 from starforge.recipes.model import Recipe
+from starforge_console.ledger.reports import Output
 from starforge_console.ledger.views import AttemptRecord, EventRecord, JobRecord
 
 _SAME_NAMES: Final = tuple(name for name in JobView.model_fields if name != "attempt")
@@ -73,20 +75,36 @@ def build_log_state(attempt: AttemptRecord | None, received_bytes: int) -> LogSt
     return LogState(received_bytes=received_bytes, produced_bytes=produced, missing=missing)
 
 
-def build_outputs(attempts: Sequence[AttemptRecord], told: Mapping[str, Mapping[str, Any]]) -> Outputs:
-    """What a job's attempts left. `told` holds, by attempt id, what one said before its spool was read to the end."""
+def build_outputs(attempts: Sequence[AttemptRecord], told: Mapping[AttemptId, Sequence[Output]]) -> Outputs:
+    """What a job's attempts left. `told` holds what those said whose spool was not read to its end yet."""
     artifacts: dict[str, FileView] = {}
     checkpoints: list[CheckpointView] = []
     for attempt in attempts:
-        outputs = attempt.outputs if attempt.outputs is not None else told.get(attempt.id, {})
-        for artifact in outputs.get("artifacts", ()):
+        left = attempt.outputs if attempt.outputs is not None else _as_left(told.get(AttemptId(attempt.id), ()))
+        for artifact in left.get("artifacts", ()):
             view = FileView.model_validate(artifact)
             artifacts[view.path] = view  # a later attempt writes over what an earlier one left
         checkpoints += [
             CheckpointView.model_validate({**checkpoint, "attempt": attempt.number})
-            for checkpoint in outputs.get("checkpoints", ())
+            for checkpoint in left.get("checkpoints", ())
         ]
     return Outputs(artifacts=tuple(artifacts[path] for path in sorted(artifacts)), checkpoints=tuple(checkpoints))
+
+
+def _as_left(told: Sequence[Output]) -> dict[str, Any]:
+    """What was told in the form in which the ledger keeps what is left: a checkpoint is told of once committed."""
+    return {
+        "artifacts": [
+            {"path": output.path, "bytes": output.bytes or 0, "sha256": output.sha256}
+            for output in told
+            if output.kind == "artifact"
+        ],
+        "checkpoints": [
+            {"step": output.step or 0, "path": output.path, "committed": True, "bytes": output.bytes}
+            for output in told
+            if output.kind == "checkpoint"
+        ],
+    }
 
 
 def build_method(recipe: Recipe) -> MethodView:

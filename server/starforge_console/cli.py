@@ -1,0 +1,164 @@
+"""The command `starforge-console`: sets a console up, serves it, and makes users and tokens on its machine."""
+
+import os
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from starforge import __version__
+from starforge.errors import StarForgeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starforge.contract.launch import Secret
+    from starforge_console.ledger.database import Database
+    from starforge_console.settings.console import ConsoleSettings
+
+ROLES = ("member", "admin")
+
+
+class _Commands(click.Group):
+    """A group whose commands end with what, why and next step where they raise an error of ours."""
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except StarForgeError as error:
+            _tell(error)
+            ctx.exit(error.exit_code)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="starforge-console", message="%(prog)s %(version)s")
+def main() -> None:
+    """The control plane of StarForge.
+
+    Settings come from the environment, as FORGE_* variables. Answers go to standard output, everything else to standard
+    error. The exit code is 0 when it was done, 1 when it was not, 2 when what was given cannot be used.
+    """
+
+
+@main.command()
+def version() -> None:
+    """Print the installed version and nothing else."""
+    click.echo(__version__)
+
+
+@main.command()
+@click.option("--admin", default="admin", show_default=True, help="Name of the first administrator.")
+@click.option("--new-link", is_flag=True, help="Print a new sign-in link for the administrator.")
+def init(admin: str, *, new_link: bool) -> None:
+    """Set the console up, once, and print a sign-in link for the first administrator.
+
+    The link works once, within an hour. Everything that is there already stays as it is; the console may be running.
+    """
+    from starforge_console.accounts.users import ADMIN, create_user, find_first_admin, issue_sign_in_code  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.fleets.install import prepare_install, prepare_state  # noqa: PLC0415 - the same
+
+    settings = _load_settings()
+    prepare_state(settings.paths.console_state_dir)
+    with _open_ledger(settings) as ledger:
+        install = prepare_install(ledger, settings, time.time())
+        _say(f"install {install.id}: state in {settings.paths.console_state_dir}, storage in {settings.storage_root}")
+        first = find_first_admin(ledger)
+        if first is not None and not new_link:
+            _say(f"it was set up before, with {first.name} as its administrator; --new-link prints a new sign-in link")
+            return
+        user = first or create_user(ledger, admin, ADMIN, time.time())
+        code = issue_sign_in_code(ledger, user, time.time())
+    _say(f"sign in as {user.name} with this link, which works once, within an hour:")
+    click.echo(_link(settings, code))
+
+
+@main.command()
+def serve() -> None:
+    """Serve pages, API and ingest, and run jobs, until SIGTERM or SIGINT."""
+    from starforge_console import app  # noqa: PLC0415 - brings in everything
+
+    sys.exit(app.run(_load_settings()))
+
+
+@main.group(cls=_Commands)
+def token() -> None:
+    """Personal tokens."""
+
+
+@token.command("create")
+@click.option("--user", "name", required=True, help="Whose token it is.")
+@click.option("--scopes", default="read,submit", show_default=True, help="What it may do: read, submit, admin.")
+@click.option("--days", default=90.0, show_default=True, help="How long it is valid.")
+def create_token(name: str, scopes: str, days: float) -> None:
+    """Print a new token and nothing else, to be piped into 'sf login'. The console may be running."""
+    from starforge_console.accounts.users import issue_token, load_named  # noqa: PLC0415 - a help text needs none of it
+
+    with _open_ledger(_load_settings()) as ledger:
+        made = issue_token(ledger, load_named(ledger, name), scopes.split(","), days, time.time())
+    click.echo(made.reveal())
+
+
+@main.group(cls=_Commands)
+def user() -> None:
+    """Users."""
+
+
+@user.command("add")
+@click.argument("name")
+@click.option("--role", type=click.Choice(ROLES), default="member", show_default=True)
+def add_user(name: str, role: str) -> None:
+    """Add a user and print a sign-in link, which works once, within an hour."""
+    from starforge_console.accounts.users import create_user, issue_sign_in_code  # noqa: PLC0415 - as above
+
+    settings = _load_settings()
+    with _open_ledger(settings) as ledger:
+        code = issue_sign_in_code(ledger, create_user(ledger, name, role, time.time()), time.time())
+    click.echo(_link(settings, code))
+
+
+def _load_settings() -> "ConsoleSettings":
+    from starforge_console.settings.console import load_settings, unknown_names  # noqa: PLC0415 - a help text needs none
+
+    settings = load_settings()
+    for name in unknown_names(dict(os.environ)):
+        _say(f"{name} is set, and nothing reads it: is it a typing error?")
+    return settings
+
+
+@contextmanager
+def _open_ledger(settings: "ConsoleSettings") -> "Iterator[Database]":
+    from starforge_console.errors import SettingsError  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.fleets.install import LEDGER_FILE  # noqa: PLC0415 - the same
+    from starforge_console.ledger.database import Database  # noqa: PLC0415 - the same
+
+    path = settings.paths.console_state_dir / LEDGER_FILE
+    if not path.exists():
+        raise SettingsError(
+            f"there is no ledger in {path.parent}",
+            why="this console has not been set up, or FORGE_CONSOLE_STATE_DIR names another folder",
+            next_step="run 'starforge-console init' once",
+        )
+    ledger = Database(path, "ledger")
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def _link(settings: "ConsoleSettings", code: "Secret") -> str:
+    return f"{settings.http.public_url.rstrip('/')}/signin/{code.reveal()}"
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _tell(error: StarForgeError) -> None:
+    _say(f"error: {error.what}")
+    if error.why:
+        _say(f"  why: {error.why}")
+    if error.next_step:
+        _say(f"  next: {error.next_step}")

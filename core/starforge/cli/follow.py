@@ -99,9 +99,9 @@ def follow_job(console: Console, job: str, log: LogWriter, start: Start | None =
 
 
 def show_end(console: Console, job: JobView) -> None:
-    """Say how the job ended and draw its curve."""
+    """Say how the job ended and, on a terminal, draw its curve."""
     click.echo(f"{job.id} {paint_state(job.state)} ({job.reason}){': ' + job.note if job.note else ''}", err=True)
-    plot = find_plot(console, job.id)
+    plot = find_plot(console, job.id) if sys.stdout.isatty() else None
     if plot is not None:
         click.echo(plot)
 

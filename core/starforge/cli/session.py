@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from starforge.cli.output import describe_duration
 from starforge.client.console import Console
 from starforge.client.http import Connection
 from starforge.client.login import find_registry, load_session
@@ -23,10 +22,10 @@ def open_console() -> Iterator[Console]:
         yield Console(connection)
 
 
-def load_profiles() -> tuple[Mapping[str, Profile], str]:
-    """The profiles of the last sign-in by name, and how old they are in words (empty before the first)."""
+def load_profiles() -> tuple[Mapping[str, Profile], float | None]:
+    """The profiles of the last sign-in by name, and how old they are in seconds (None before the first)."""
     registry = find_registry()
     if registry is None:
-        return {}, ""
+        return {}, None
     profiles = {str(item["name"]): Profile(**item) for item in registry.profiles}
-    return profiles, describe_duration(registry.age_s)
+    return profiles, registry.age_s

@@ -2,19 +2,21 @@
 
 import json
 import secrets
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import click
 
 from starforge.cli.follow import NoLog, TextLog, decide_exit_code, follow_job, show_end
-from starforge.cli.output import describe_bytes, json_option, note, print_json, warn
+from starforge.cli.output import describe_bytes, describe_duration, json_option, note, print_json, warn
 from starforge.cli.pack import describe_origin, describe_packed
 from starforge.cli.progress import show_progress
 from starforge.cli.session import load_profiles, open_console
 from starforge.client.console import Console, render
+from starforge.client.login import load_session
 from starforge.client.upload import send_workspace
 from starforge.contract.api import AdmissionRecord, SubmitRequest
 from starforge.contract.canonical import Json
@@ -23,45 +25,53 @@ from starforge.errors import SignInRequired, Unavailable
 from starforge.hardware.profiles import build_resources
 from starforge.workspace.config import Setting, parse_setting
 from starforge.workspace.experiment import Experiment, check_experiment, read_experiment
+from starforge.workspace.git import GitStanding
 from starforge.workspace.manifest import Manifest, load_manifest
 from starforge.workspace.pack import check_manifest, pack_manifest
 from starforge.workspace.project import load_project, resolve_experiment
-from starforge.workspace.provenance import load_origin
+from starforge.workspace.provenance import Origin, load_origin
 from starforge.workspace.submission import Contents, build_jobspec, build_share, check_clean
 
-Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+_PROFILES_ARE_OLD_S: Final = 86_400
 
 
-def _overrides(*options: tuple[str, tuple[str, ...], Any, str]) -> Option:
-    """Options that set one key of the config each, collected in the argument `overrides`."""
+class _Key(NamedTuple):
+    """An option that sets one key of the config."""
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for flag, path, kind, text in reversed(options):
-            function = click.option(flag, _argument_of(path), type=kind, help=text)(function)
-        return function
+    option: str
+    path: tuple[str, ...]
+    type: Any
+    help: str
 
-    return decorate
+    @property
+    def argument(self) -> str:
+        return "set_" + "__".join(self.path)
 
 
-def _argument_of(path: tuple[str, ...]) -> str:
-    return "set_" + "__".join(path)
+_KEYS: Final = (
+    _Key("--image", ("image",), str, "The training image."),
+    _Key("--model", ("model",), str, "The model to start from."),
+    _Key("--train-data", ("data", "train"), str, "The training data."),
+    _Key("--fleet", ("placement", "fleet"), str, "The fleet to run on."),
+    _Key("--priority", ("placement", "priority"), click.Choice(["low", "normal", "high"]), "How urgent it is."),
+    _Key("--init-from", ("init_from",), str, "run/JOB/checkpoint[@step=N] to start from."),
+    _Key("--retries", ("lifecycle", "retries"), int, "How often a failed job is run again."),
+    _Key("--max-runtime", ("lifecycle", "max_runtime_s"), float, "Seconds after which it is ended."),
+    _Key("--note", ("note",), str, "A line about this run."),
+)
+
+
+def _key_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for key in reversed(_KEYS):
+        function = click.option(key.option, key.argument, type=key.type, help=key.help)(function)
+    return function
 
 
 @click.command()
 @click.argument("experiment")
 @click.option("--profile", "profiles", multiple=True, required=True, help="[ROLES=]NAME[:GPUS], for instance h200:4.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Put a setting above the config's.")
-@_overrides(
-    ("--image", ("image",), str, "The training image."),
-    ("--model", ("model",), str, "The model to start from."),
-    ("--train-data", ("data", "train"), str, "The training data."),
-    ("--fleet", ("placement", "fleet"), str, "The fleet to run on."),
-    ("--priority", ("placement", "priority"), click.Choice(["low", "normal", "high"]), "How urgent it is."),
-    ("--init-from", ("init_from",), str, "run/JOB/checkpoint[@step=N] to start from."),
-    ("--retries", ("lifecycle", "retries"), int, "How often a failed job is run again."),
-    ("--max-runtime", ("lifecycle", "max_runtime_s"), float, "Seconds after which it is ended."),
-)
-@click.option("--note", "note_text", help="A line about this run.")
+@_key_options
 @click.option("--allow-dirty", is_flag=True, help="Send the files as they are, committed or not.")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent and what every gate says; keep nothing.")
 @click.option("--follow", is_flag=True, help="Show the log until the job ends; end with its outcome.")
@@ -76,37 +86,32 @@ def submit(experiment: str, profiles: tuple[str, ...], settings: tuple[str, ...]
           with --follow also {outcome: the job as `sf job ls` shows it}, printed at the end
     JSON of --dry-run: {spec, spec_digest, workspace: as `sf pack`, admission: {…} or null}
     """
-    overrides = [Setting(path, flags[_argument_of(path)]) for path in _PATHS if flags[_argument_of(path)] is not None]
-    if flags["note_text"] is not None:
-        overrides.append(Setting(("note",), flags["note_text"]))
-    prepared = _prepare(experiment, profiles, [*map(parse_setting, settings), *overrides], flags["allow_dirty"])
+    as_json, wants_to_follow = bool(flags["as_json"]), bool(flags["follow"])
+    named = [Setting(key.path, flags[key.argument]) for key in _KEYS if flags[key.argument] is not None]
+    if not flags["dry_run"]:
+        load_session()  # who is not signed in learns it before anything is packed
+    # The gates say it of a dry run, among whatever else they say.
+    may_be_dirty = flags["allow_dirty"] or flags["dry_run"]
+    asked = _Asked(profiles, [*map(parse_setting, settings), *named], bool(flags["allow_dirty"]), bool(may_be_dirty))
+    prepared = _prepare(experiment, asked)
     if flags["dry_run"]:
-        return _show_dry_run(prepared, as_json=flags["as_json"])
+        return _show_dry_run(prepared, as_json=as_json)
     with open_console() as console:
-        uploaded = _upload(console, prepared)
-        record = console.submit(prepared.request, f"sf-{secrets.token_hex(16)}")
-        _show_record(prepared, record, uploaded=uploaded, as_json=flags["as_json"] and not flags["follow"])
-        if not flags["follow"] or record.job is None:
-            return 0
-        ended = follow_job(console, record.job, NoLog() if flags["as_json"] else TextLog())
-        if ended is not None and not flags["as_json"]:
-            show_end(console, ended)
-        if flags["as_json"]:
-            answer = _describe_record(prepared, record, uploaded=uploaded)
-            print_json({**answer, "outcome": ended.model_dump(mode="json") if ended else None})
-        return decide_exit_code(ended)
+        answer = _send(console, prepared)
+        if wants_to_follow:
+            return _follow(console, answer, as_json=as_json)
+    if as_json:
+        print_json(answer)
+    elif not sys.stdout.isatty():
+        click.echo(answer["job"])  # for a script: the id alone
+    return 0
 
 
-_PATHS = (
-    ("image",),
-    ("model",),
-    ("data", "train"),
-    ("placement", "fleet"),
-    ("placement", "priority"),
-    ("init_from",),
-    ("lifecycle", "retries"),
-    ("lifecycle", "max_runtime_s"),
-)
+class _Asked(NamedTuple):
+    profiles: tuple[str, ...]
+    settings: list[Setting]
+    allow_dirty: bool
+    may_be_dirty: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,32 +126,60 @@ class _Prepared:
         return self.request.spec
 
 
-def _prepare(name: str, profiles: tuple[str, ...], settings: list[Setting], allow_dirty: bool) -> _Prepared:  # noqa: FBT001 - click's flag
+def _prepare(name: str, asked: _Asked) -> _Prepared:
     project = load_project(Path.cwd())
-    experiment = read_experiment(project, resolve_experiment(project, name), settings)
+    experiment = read_experiment(project, resolve_experiment(project, name), asked.settings)
     check_experiment(experiment)
     for warning in experiment.warnings:
         warn(f"{warning.place}: {warning.message}")
-    registry, age = load_profiles()
-    if age:
-        note(f"profiles as they were {age} ago (sf login fetches them anew)")
+    registry, age_s = load_profiles()
+    if age_s is not None and age_s > _PROFILES_ARE_OLD_S:
+        note(f"profiles as they were {describe_duration(age_s)} ago; `sf login` fetches them anew")
     roles = experiment.recipe.roles if experiment.recipe else ()
-    resources = build_resources(profiles, registry, roles, build_share(experiment))
+    resources = build_resources(asked.profiles, registry, roles, build_share(experiment))
     manifest = load_manifest(project.root)
     check_manifest(manifest, project.pack_limit_bytes)
     origin = load_origin(manifest)
-    check_clean(origin, allow_dirty=allow_dirty)
+    check_clean(origin, allow_dirty=asked.may_be_dirty)
+    _warn_of_origin(origin)
     with show_progress("packing", manifest.content_bytes) as progress:
         packed = pack_manifest(manifest, None, progress)
     contents = Contents(packed=packed, origin=origin)
     spec = build_jobspec(experiment, resources, contents)
-    return _Prepared(experiment, manifest, contents, SubmitRequest(spec=spec, allow_dirty=allow_dirty))
+    return _Prepared(experiment, manifest, contents, SubmitRequest(spec=spec, allow_dirty=asked.allow_dirty))
 
 
-def _upload(console: Console, prepared: _Prepared) -> bool:
+def _warn_of_origin(origin: Origin) -> None:
+    if origin.dirty:
+        warn(f"the project differs from its commit: {', '.join(origin.dirty_files[:10])}")
+    if origin.standing is not GitStanding.REPOSITORY:
+        warn(f"the job will not know which commit it came from ({origin.standing.replace('_', ' ')})")
+    for path in origin.line_ends_only:
+        warn(f"{path} differs from its commit in line ends alone; its bytes are sent as they are")
+
+
+def _send(console: Console, prepared: _Prepared) -> dict[str, Json]:
+    """Upload and submit; gives the answer for `--json`."""
     packed = prepared.contents.packed
     with show_progress("sending", packed.bytes) as progress:
-        return send_workspace(console, prepared.manifest, packed, progress)
+        uploaded = send_workspace(console, prepared.manifest, packed, progress)
+    record = console.submit(prepared.request, f"sf-{secrets.token_hex(16)}")
+    if record.job is None:
+        raise Unavailable("the console admitted the job and named none", next_step="look at `sf job ls`")
+    for warning in record.warnings:
+        warn(warning)
+    note(f"submitted {prepared.experiment.name} as {record.job}; look at it with: sf job show {record.job}")
+    admission = record.model_dump(mode="json")
+    return {"job": record.job, "spec_digest": digest_of(prepared.spec), "admission": admission, "uploaded": uploaded}
+
+
+def _follow(console: Console, answer: dict[str, Json], *, as_json: bool) -> int:
+    ended = follow_job(console, str(answer["job"]), NoLog() if as_json else TextLog())
+    if as_json:
+        print_json({**answer, "outcome": ended.model_dump(mode="json") if ended else None})
+    elif ended is not None:
+        show_end(console, ended)
+    return decide_exit_code(ended)
 
 
 def _show_dry_run(prepared: _Prepared, *, as_json: bool) -> int:
@@ -176,17 +209,3 @@ def _find_verdict(prepared: _Prepared) -> tuple[AdmissionRecord | None, str]:
             return console.check(prepared.request), ""
     except (SignInRequired, Unavailable) as error:
         return None, str(error)
-
-
-def _show_record(prepared: _Prepared, record: AdmissionRecord, *, uploaded: bool, as_json: bool) -> None:
-    for warning in record.warnings:
-        warn(warning)
-    if as_json:
-        print_json(_describe_record(prepared, record, uploaded=uploaded))
-    else:
-        note(f"submitted {prepared.experiment.name} as {record.job}; look at it with: sf job show {record.job}")
-
-
-def _describe_record(prepared: _Prepared, record: AdmissionRecord, *, uploaded: bool) -> dict[str, Json]:
-    admission = record.model_dump(mode="json")
-    return {"job": record.job, "spec_digest": digest_of(prepared.spec), "admission": admission, "uploaded": uploaded}

@@ -16,6 +16,7 @@ from starforge.errors import Unavailable
 AnswerT = TypeVar("AnswerT", bound=api.Answer)
 
 _PAGE: Final = 100
+_PATIENT_TRIES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,9 @@ class Console:
     def upload(self, digest: Digest, body: Callable[[], Body]) -> api.BlobState:
         """Send the blob as zstd; `body` gives its bytes anew for each try."""
         headers = {"Content-Encoding": "zstd", "Content-Type": "application/x-tar"}
-        request = Request(method="PUT", path=f"/blobs/{digest}", body=body, headers=headers, wait_s=600)
+        request = Request(
+            method="PUT", path=f"/blobs/{digest}", body=body, headers=headers, tries=_PATIENT_TRIES, wait_s=600
+        )
         return self._send(api.BlobState, request)
 
     def check(self, submission: api.SubmitRequest) -> api.AdmissionRecord:
@@ -77,6 +80,7 @@ class Console:
             path="/jobs",
             json=render(submission),
             headers={api.HEADER_IDEMPOTENCY_KEY: key},
+            tries=_PATIENT_TRIES,
         )
         return self._send(api.AdmissionRecord, request)
 

@@ -13,11 +13,10 @@ import httpx2
 import starforge
 from starforge.client.problems import read_error
 from starforge.contract.api import API_PREFIX
-from starforge.errors import BackendUnreachable, Busy, InputError, StarForgeError, Unavailable
+from starforge.errors import BackendUnreachable, Busy, InputError, Unavailable
 
 Body = bytes | Iterator[bytes]
 
-_TRIES: Final = 6
 _FIRST_PAUSE_S: Final = 0.25
 _MAX_PAUSE_S: Final = 8.0
 _TIMEOUT_S: Final = 30.0
@@ -27,7 +26,7 @@ _NO_SUCCESS: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call. `repeatable`: the server answers a repeat as it answered the first."""
+    """One call. `repeatable`: the server answers a repeat as it answered the first, `tries` times at most."""
 
     method: str
     path: str
@@ -36,6 +35,7 @@ class Request:
     body: Callable[[], Body] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
+    tries: int = 4
     wait_s: float = 0.0
 
 
@@ -51,12 +51,9 @@ class Reply:
 class Connection:
     """Speaks to one server. Safe to be used by several threads; `close` it at the end."""
 
-    def __init__(
-        self, server: str, token: str | None, *, pause: Callable[[float], object] = time.sleep, tries: int = _TRIES
-    ) -> None:
+    def __init__(self, server: str, token: str | None, *, pause: Callable[[float], object] = time.sleep) -> None:
         self.server = parse_server(server)
         self._pause = pause
-        self._tries = tries
         headers = {"User-Agent": f"sf/{starforge.__version__}", "Accept": "application/json"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
@@ -87,14 +84,13 @@ class Connection:
             StarForgeError: the answer is no success, typed by what to do; BackendUnreachable when none came.
 
         """
-        for turn in range(self._tries if request.repeatable else 1):
+        tries = request.tries if request.repeatable else 1
+        for turn in range(1, tries):
             try:
                 return self.send_once(request)
             except Unavailable as error:
-                failure: StarForgeError = error
-                if turn + 1 < self._tries and request.repeatable:
-                    self._pause(_pause_s(error, turn))
-        raise failure
+                self._pause(_pause_s(error, turn))
+        return self.send_once(request)
 
     def send_once(self, request: Request) -> Reply:
         """As `send`, without repeating."""
@@ -150,7 +146,7 @@ def is_loopback(server: str) -> bool:
 def _pause_s(error: Unavailable, turn: int) -> float:
     if isinstance(error, Busy):
         return error.retry_after_s
-    return min(_FIRST_PAUSE_S * 2.0**turn, _MAX_PAUSE_S)
+    return min(_FIRST_PAUSE_S * 2.0 ** (turn - 1), _MAX_PAUSE_S)
 
 
 def _describe(error: Exception) -> str:

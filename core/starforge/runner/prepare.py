@@ -113,7 +113,8 @@ def build_launch(
         if name != contract.INGEST_TOKEN_NAME:
             environment[name] = value.decode("utf-8", "surrogateescape")
     argv = plan.argv + (plan.resume if resume is not None else ())
-    return Launch(tuple(_replace(word, words) for word in argv), environment, places.work)
+    directory = places.work if plan.cwd == "." else _inside(places.work, plan.cwd)
+    return Launch(tuple(_replace(word, words) for word in argv), environment, directory)
 
 
 def _build_job_names(capsule: contract.Capsule, places: Places, report_file: str) -> Dict[str, str]:

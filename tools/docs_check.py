@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools.references import states
+from tools.references import openapi, states
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/dev/states.md": states.build_page,
+    "docs/dev/openapi.json": openapi.build_page,
 }
 
 

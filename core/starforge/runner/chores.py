@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import List, Optional
+from typing import Callable, List, Optional, Set
 
 from starforge.contract import capsule as contract
 from starforge.runner.checkpoints import FolderWatch
@@ -29,6 +29,7 @@ class Chores:
         self._ckpt = ckpt
         self._sources: List[Source] = build_sources(plan.metric_sources, work, spool, progress)
         self._folders = FolderWatch(plan.checkpoint, ckpt) if ckpt is not None else None
+        self._failures: Set[str] = set()
         self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chores", daemon=True)
         self._thread.start()
@@ -42,23 +43,35 @@ class Chores:
                 "note", code="storage_slow", message="the last look at checkpoints was cut off by storage"
             )
             return
-        for source in self._sources:
-            source.poll()
-        self._commit(is_final=True)
+        self._attend(self._poll_sources)
+        self._attend(lambda: self._commit(is_final=True))
 
     def _run(self) -> None:
         nvml = Nvml()
         next_commit = next_usage = 0.0
         while not self._is_ending.wait(SOURCE_PERIOD_S):
             now = time.monotonic()
-            for source in self._sources:
-                source.poll()
+            self._attend(self._poll_sources)
             if now >= next_commit:
                 next_commit = now + CHECKPOINT_PERIOD_S
-                self._commit(is_final=False)
+                self._attend(lambda: self._commit(is_final=False))
             if now >= next_usage:
                 next_usage = now + USAGE_PERIOD_S
                 self._spool.event("usage", memory=find_memory_counters(), gpus=nvml.sample())
+
+    def _attend(self, chore: Callable[[], None]) -> None:
+        """Do one thing. What fails is noted once: no chore ends a job or changes how it ended."""
+        try:
+            chore()
+        except Exception as error:  # noqa: BLE001 - the outermost frame of a thread beside the job
+            text = f"{type(error).__name__}: {error}"
+            if text not in self._failures:
+                self._failures.add(text)
+                self._spool.event("note", code="chore_failed", message=text)
+
+    def _poll_sources(self) -> None:
+        for source in self._sources:
+            source.poll()
 
     def _commit(self, *, is_final: bool) -> None:
         for mark in self._folders.commit_complete(is_final=is_final) if self._folders is not None else []:

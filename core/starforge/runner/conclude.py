@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from dataclasses import replace
 from typing import Dict, List, Optional, Tuple
@@ -78,9 +79,19 @@ def _list_artifacts(out: str) -> List[Tuple[int, str]]:
     for directory, _, names in os.walk(out):
         for name in names:
             path = os.path.join(directory, name)
-            if os.path.isfile(path) and not os.path.islink(path):
-                files.append((os.path.getsize(path), path))
+            size = _find_size(path)
+            if size is not None:
+                files.append((size, path))
     return files
+
+
+def _find_size(path: str) -> Optional[int]:
+    """Give the size of a plain file; None for anything else, and for what is gone."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _find_digest(path: str, size_bytes: int, deadline: float) -> Optional[str]:

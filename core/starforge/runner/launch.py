@@ -13,6 +13,7 @@ from starforge.runner.checkpoints import Committed, find_newest
 from starforge.runner.desk import Desk
 from starforge.runner.endings import Refusal
 from starforge.runner.masking import build_patterns
+from starforge.runner.places import Places
 from starforge.runner.prepare import Launch, apply_plan, build_launch, make_report_file
 from starforge.runner.probe import refuse_unfit_image
 from starforge.runner.processes import Child, become_subreaper
@@ -36,7 +37,7 @@ def start_training(capsule: contract.Capsule, desk: Desk) -> Optional[Started]:
     _declare_unmasked(desk)
     refuse_unfit_image(capsule.requirements, {**os.environ, **capsule.platform_env, **capsule.plan.env})
     desk.check()
-    os.makedirs(places.ckpt, exist_ok=True)
+    _make_directories(places)
     resume, problems = find_newest([places.ckpt, *capsule.resume_from])
     for problem in problems:
         spool.event("note", code="checkpoint_damaged", message=problem)
@@ -62,6 +63,15 @@ def start_training(capsule: contract.Capsule, desk: Desk) -> Optional[Started]:
         node=places.node_rank,
     )
     return started
+
+
+def _make_directories(places: Places) -> None:
+    try:
+        for path in (places.ckpt, places.out):
+            os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        text = f"{error}: the attempt's directory must be writable for user {os.getuid()} of the container"
+        raise Refusal(contract.EXIT_REQUIREMENTS, "start_failed", text) from error
 
 
 def _declare_unmasked(desk: Desk) -> None:

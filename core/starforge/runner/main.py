@@ -79,7 +79,10 @@ def _conclude(desk: Desk, ending: Ending) -> int:
         _say(line)
     attempt = os.environ.get(contract.ENV_ATTEMPT) or ""
     record = build_record(ending, attempt, desk.wishes, time.monotonic() - desk.started)
-    record = conclude(record, desk.spool, desk.places)
+    try:
+        record = conclude(record, desk.spool, desk.places)
+    except OSError as error:
+        _say(desk.mask(f"starforge: the exit record cannot be written: {error}"))
     desk.line.finish(record.to_json())
     return record.code
 

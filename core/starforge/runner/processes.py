@@ -91,6 +91,7 @@ class Child:
     def end_descendants(self, patience_s: float = 10.0) -> List[int]:
         """Kill every descendant until none is left; give the ids of those that could not be ended in time."""
         deadline = time.monotonic() + patience_s
+        self.signal_group(signal.SIGKILL)
         while True:
             self.reap()
             left = find_descendants(os.getpid())
@@ -116,7 +117,11 @@ def find_descendants(root: int) -> Set[int]:
 def _read_living() -> "Dict[int, tuple[int, int]]":
     """Give pid -> (parent, process group) of all processes that are no zombies."""
     table = {}
-    for name in os.listdir("/proc"):
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        names = []  # without /proc only the process group can be reached
+    for name in names:
         if not name.isdigit():
             continue
         try:

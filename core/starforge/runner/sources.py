@@ -78,7 +78,7 @@ class ReportSource:
         document = _find_object(line)
         if document is not None and isinstance(document.get("values"), dict) and _is_int(document.get("step")):
             self._progress.note_step(document["step"])
-            return True
+            return (b"NaN" not in line and b"Infinity" not in line) or self._rewrite(document)
         kind = document.get("kind") if document is not None else None
         if document is None or kind not in _REPORT_KINDS:
             self._complain(line)
@@ -87,7 +87,15 @@ class ReportSource:
             self._progress.finished = True
         if kind == "total_steps" and _is_int(document.get("total_steps")):
             self._progress.total_steps = document["total_steps"]
-        self._spool.event(document.pop("kind"), **document)
+        try:
+            self._spool.event(document.pop("kind"), **document)
+        except RecursionError:
+            self._complain(line)
+        return False
+
+    def _rewrite(self, document: Dict[str, Any]) -> bool:
+        """Write a line by hand of another program, whose NaN is no JSON; it is dealt with then."""
+        self._spool.metrics(json.dumps(build_finite(document), separators=(",", ":")).encode("ascii") + b"\n")
         return False
 
     def _complain(self, line: bytes) -> None:

@@ -24,7 +24,7 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 os.write(1, b"leader %d\n" % os.getpid())
-print("ready", flush=True)
+os.write(1, b"ready\n")
 while True:
     time.sleep(1)
 """
@@ -69,7 +69,7 @@ def test_a_stop_leaves_nothing_of_a_job_that_ignores_it_and_forks_away(attempt: 
 
 
 def test_a_job_that_ends_by_itself_leaves_nothing_behind(attempt: Attempt) -> None:
-    attempt.python(STUBBORN.replace('print("ready", flush=True)', "os._exit(0)"))
+    attempt.python(STUBBORN.replace(r'os.write(1, b"ready\n")', "os._exit(0)"))
 
     assert attempt.run(timeout_s=20) == 0
     until(lambda: read_ids(attempt.log()), "an id")

@@ -46,7 +46,10 @@ def _list_programs() -> list[str]:
     directories += sorted((root / "versions").glob("*/bin")) if root.is_dir() else []
     names = [f"python3.{minor}" for minor in range(5, 20)] + ["python2.7"]
     # A shim of pyenv is no interpreter: it answers only for the version that is switched on.
-    return [str(d / name) for d in directories if d.name != "shims" for name in names if (d / name).is_file()]
+    programs = [str(d / name) for d in directories if d.name != "shims" for name in names if (d / name).is_file()]
+    # Last, so that it stands in for a version only where CPython's own is missing.
+    pypy = shutil.which("pypy3")
+    return programs if pypy is None else [*programs, pypy]
 
 
 def _find_version(program: str) -> tuple[int, int] | None:
@@ -131,11 +134,13 @@ class Attempt:
 
     def close(self) -> None:
         """End what a failed test left."""
+        if any(process.poll() is None for process in self.started):
+            self.control("stop", grace_s=0, sequence=1_000_000)
         for process in self.started:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
                 try:
-                    process.communicate(timeout=5)
+                    process.communicate(timeout=15)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.communicate()

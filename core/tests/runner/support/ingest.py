@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -11,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 class Ingest:
     """Serves on loopback until `close`. `answers`, each (status, headers), are given first."""
 
-    def __init__(self, token: str, port: int = 0) -> None:
+    def __init__(self, token: str, port: int = 0, context: ssl.SSLContext | None = None) -> None:
         self.token = token
         self.streams: dict[str, bytes] = {}
         self.exits: list[dict[str, Any]] = []
@@ -24,8 +25,12 @@ class Ingest:
         self.lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), _build_handler(self))
         self._server.daemon_threads = True
+        if context is not None:
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self.port = self._server.server_port
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'http' if context is None else 'https'}://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
 
@@ -83,6 +88,12 @@ def _build_handler(ingest: Ingest) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
+
+        def handle(self) -> None:
+            try:
+                super().handle()
+            except ssl.SSLError:
+                return  # a client that does not trust us
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

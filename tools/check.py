@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,6 @@ class Check:
     name: str
     argv: tuple[str, ...]
     folder: str = "."
-    env: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def _run(root: Path, check: Check) -> Outcome:
     done = subprocess.run(
         check.argv,
         cwd=root / check.folder,
-        env={**os.environ, "COLUMNS": "140", **check.env},
+        env={**os.environ, "COLUMNS": "140"},
         check=False,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

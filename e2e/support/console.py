@@ -45,8 +45,7 @@ class ConsoleProcess:
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
         self._secrets = Path(tempfile.mkdtemp(prefix="starforge-", dir="/dev/shm"))
-        for path in (folder / "state", self.storage, self.projects):
-            path.mkdir(parents=True, exist_ok=True)
+        self.projects.mkdir(parents=True, exist_ok=True)
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("FORGE_", "SF_"))},
             "PATH": f"{_BIN}:{os.environ['PATH']}",

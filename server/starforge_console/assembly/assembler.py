@@ -112,7 +112,8 @@ class Assembler:
     def _older_checkpoints(self, attempt: AttemptId) -> Sequence[Path]:
         job, number = JobId(job_of(attempt)), number_of(attempt)
         folders = [self._settings.storage.attempt_number(job, older).checkpoints for older in range(number - 1, 0, -1)]
-        return [folder for folder in folders if folder.is_dir() and any(os.scandir(folder))]
+        # A job owns its attempt's folder: a link in place of its checkpoints would mount whatever it names.
+        return [folder for folder in folders if not folder.is_symlink() and folder.is_dir() and any(os.scandir(folder))]
 
 
 def _parse_user(user: str | None) -> tuple[int, int] | None:

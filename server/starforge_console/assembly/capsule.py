@@ -5,6 +5,7 @@ import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from starforge.contract.canonical import digest_bytes
 from starforge.contract.ids import Digest
 from starforge.errors import NodeFault
 from starforge.runner.archive import build_runner, load_bootstrap
+from starforge_console.assembly.layout import StorageLayout
 
 _FOLDER_MODE = 0o755
 _FILE_MODE = 0o444
@@ -36,20 +38,21 @@ def write_capsule(folder: Path, capsule: c.Capsule, runner: Path) -> Digest:
     for name, content in files.items():
         _write(folder / name, content)
     _link(runner, folder / c.RUNNER_FILE)
-    sums[c.RUNNER_FILE] = runner.name.removesuffix(".pex")
+    sums[c.RUNNER_FILE] = runner.name  # a blob is named by its digest
     listing = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode()
     _write(sums_file, listing)
     return digest_bytes(listing)
 
 
-def store_runner(folder: Path) -> Path:
-    """Build runner.pex into `folder` under its own digest; what is there already is kept."""
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f".building-{os.getpid()}"
-    digest = build_runner(partial)
+def store_runner(storage: StorageLayout) -> Path:
+    """Build runner.pex into the blobs, under its digest; what is there already is kept."""
+    incoming = storage.root / "blobs"
+    incoming.mkdir(parents=True, exist_ok=True)
+    partial = incoming / f".runner-{secrets.token_hex(8)}"
+    target = storage.blob(Digest("sha256:" + build_runner(partial)))
+    target.parent.mkdir(parents=True, exist_ok=True)
     partial.chmod(_FILE_MODE)
-    target = folder / f"{digest}.pex"
-    os.replace(partial, target)  # noqa: PTH105 - replaces under one name, as Path.replace does
+    partial.replace(target)
     return target
 
 
@@ -62,11 +65,13 @@ def make_folders(folders: tuple[Path, ...], owner: tuple[int, int] | None) -> No
     """
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
+        if folder.is_symlink():
+            raise NodeFault(f"{folder} is a link", why="a job may have put it there", next_step="remove it")
         folder.chmod(0o777 if owner is None else 0o750)
         if owner is None or os.geteuid() != 0:
             continue
         try:
-            os.chown(folder, *owner)
+            os.chown(folder, *owner, follow_symlinks=False)
         except OSError as error:
             raise NodeFault(
                 f"{folder} cannot be given to user {owner[0]}:{owner[1]}",
@@ -82,9 +87,12 @@ def write_control(path: Path, control: c.ControlFile) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_bytes(content)
-    partial.chmod(_FILE_MODE)
+    """Write by rename. The job may own the folder: a link that waits under the temporary name is never followed."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        os.fchmod(file.fileno(), _FILE_MODE)
     partial.replace(path)
 
 

@@ -73,9 +73,7 @@ def end_token(connection: Connection, attempt: AttemptId, at: float) -> None:
     )
 
 
-def known_attempts(connection: Connection, among: Sequence[AttemptId]) -> set[AttemptId]:
-    """Which of `among` the ledger holds and has not cleaned up."""
-    rows = connection.execute(
-        select(attempts.c.id).where(attempts.c.id.in_(among), attempts.c.cleaned_at.is_(None))
-    ).all()
+def list_known(connection: Connection) -> set[AttemptId]:
+    """Every attempt that the ledger holds and has not cleaned up: what a sweep must leave alone."""
+    rows = connection.execute(select(attempts.c.id).where(attempts.c.cleaned_at.is_(None))).all()
     return {AttemptId(row.id) for row in rows}

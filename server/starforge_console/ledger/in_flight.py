@@ -48,8 +48,10 @@ def note_stop_sent(connection: Connection, attempt: AttemptId, now: float) -> No
     )
 
 
-def note_gone(connection: Connection, attempt: AttemptId, at: float, engine_started_at: float | None) -> None:
-    """Record that the backend says, since `at`, that it holds nothing of `attempt`."""
+def note_gone(
+    connection: Connection, attempt: AttemptId, at: float | None, engine_started_at: float | None = None
+) -> None:
+    """Record that the backend says, since `at`, that it holds nothing of `attempt`; None takes that back."""
     connection.execute(
         update(attempts).where(attempts.c.id == attempt).values(gone_since=at, gone_engine_started_at=engine_started_at)
     )

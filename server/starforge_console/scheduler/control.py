@@ -1,14 +1,12 @@
 """The scheduler: recovery first, then the loops, for as long as the console runs."""
 
 import asyncio
-from collections.abc import Mapping
 
 import structlog
 
 from starforge.contract.executor import Executor
-from starforge.contract.ids import AttemptId
-from starforge.contract.observation import NoSignal, Observation
-from starforge_console.ledger.endings import known_attempts
+from starforge.contract.observation import NoSignal
+from starforge_console.ledger.endings import list_known
 from starforge_console.ledger.in_flight import void_leases
 from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.cleanup import Cleanup
@@ -30,9 +28,10 @@ class Scheduler:
         apply = Apply(deps)
         self._launcher = Launcher(deps, apply)
         self._reconcile = Reconcile(deps, apply, self._launcher)
+        self._dequeue = Dequeue(deps, self._launcher)
         wakeups = deps.wakeups
         self._loops = (
-            Loop("dequeue", QUEUE, wakeups, Dequeue(deps, self._launcher).run_once),
+            Loop("dequeue", QUEUE, wakeups, self._dequeue.run_once),
             Loop("reconcile", BACKEND, wakeups, self._reconcile.run_once),
             Loop("cleanup", ENDINGS, wakeups, Cleanup(deps).run_once),
         )
@@ -41,9 +40,10 @@ class Scheduler:
     async def start(self) -> None:
         """Merge what every backend that answers holds, then start the loops."""
         await self._deps.ledger.write(void_leases)
-        await asyncio.gather(*(self._recover(fleet, one) for fleet, one in self._deps.executors.items()))
         for executor in self._deps.executors.values():
             await executor.start(lambda: self._deps.wakeups.notify(BACKEND, QUEUE))
+        await asyncio.gather(*(self._recover(fleet, one) for fleet, one in self._deps.executors.items()))
+        await self._dequeue.look()
         self._tasks = [asyncio.create_task(loop.run()) for loop in self._loops]
 
     async def close(self) -> None:
@@ -61,9 +61,5 @@ class Scheduler:
             _log.warning("a backend did not answer at the start", fleet=fleet, reason=held.reason)
             return
         await self._reconcile.run_once()
-        await self._sweep(fleet, executor, held)
-
-    async def _sweep(self, fleet: str, executor: Executor, held: Mapping[AttemptId, Observation]) -> None:
-        known = await self._deps.ledger.read(lambda connection: known_attempts(connection, list(held)))
-        for name in await executor.sweep(known):
+        for name in await executor.sweep(await self._deps.ledger.read(list_known)):
             _log.info("removed what no ledger knows", fleet=fleet, container=name)

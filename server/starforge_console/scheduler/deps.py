@@ -1,12 +1,12 @@
 """What the loops are built from; each part comes in as what it promises, so that tests bring their own."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from starforge.contract.capsule import Desired, ExitRecord
-from starforge.contract.executor import Executor
+from starforge.contract.executor import Executor, FleetView
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest
 from starforge_console.clock import Clock
@@ -42,7 +42,9 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerDeps:
-    """One console's parts. `executors` is keyed by fleet. `owner` names this process in leases."""
+    """One console's parts. `executors` is keyed by fleet. `owner` names this process in leases;
+    `views_seen` is told what the fleets offered at the last look.
+    """
 
     ledger: Database
     executors: Mapping[str, Executor]
@@ -50,6 +52,7 @@ class SchedulerDeps:
     records: Records
     wakeups: Wakeups
     clock: Clock
+    views_seen: Callable[[Sequence[FleetView]], None] = lambda _views: None
     reconcile_s: float = 15.0
     container_retention_s: float = 3600.0
     owner: str = field(default_factory=lambda: secrets.token_hex(8))

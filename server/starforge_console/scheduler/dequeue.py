@@ -59,6 +59,10 @@ class Dequeue:
                 views[fleet] = claim(views[fleet], placed.target.node, placed.attempt, job.pools)
         return wait_s
 
+    async def look(self) -> None:
+        """Learn what the fleets offer, without placing anything."""
+        await self._views(await self._deps.ledger.read(list_in_flight))
+
     async def _retry_due(self) -> float:
         now = self._deps.clock.now()
         due, next_at = await self._deps.ledger.read(lambda connection: list_due_retries(connection, now))
@@ -79,6 +83,7 @@ class Dequeue:
                 views[fleet] = FleetView(fleet=fleet, nodes=(), complete=False, why_not=answer.reason)
             else:
                 views[fleet] = claim_targets(answer, in_flight)
+        self._deps.views_seen(list(views.values()))
         return views
 
     async def _place(self, job: QueuedJob, views: Mapping[str, FleetView]) -> _Placed | None:

@@ -63,6 +63,8 @@ class Reconcile:
             if not self._launcher.is_launching(job.id):
                 await self._launcher.settle(job)
             return
+        if isinstance(observation, Seen) and job.attempt.gone_since is not None:
+            await self._deps.ledger.write(lambda connection: note_gone(connection, job.attempt.id, None))
         if job.desired is not DesiredState.RUN and not _has_exited(observation):
             await self._stop(executor, job, observation)
         record = None

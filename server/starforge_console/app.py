@@ -1,0 +1,273 @@
+"""The composition root: builds every object of the console, starts the loops and serves. Only it knows them all."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+import uvloop
+from prometheus_client import CollectorRegistry
+
+from starforge.containers.engine import Engine
+from starforge.containers.gpus import GpuSource, MadeUpGpus, NvidiaSmi
+from starforge.containers.host import ContainerHost
+from starforge.containers.settings import GpuRuntime, HostSettings, StorageMark
+from starforge.contract.executor import Executor
+from starforge.recipes.catalog import load_catalog
+from starforge_console.accounts.sign_in import Accounts
+from starforge_console.admission.admit import Admission, AdmissionSources
+from starforge_console.assembly.assembler import Assembler, AssemblySettings
+from starforge_console.assembly.capsule import store_runner
+from starforge_console.assembly.layout import StorageLayout
+from starforge_console.assembly.tokens import load_or_make_key
+from starforge_console.blobs.store import BlobStore
+from starforge_console.clock import SystemClock
+from starforge_console.errors import SettingsError
+from starforge_console.executors.local import LocalExecutor
+from starforge_console.fleets.install import LEDGER_FILE, SERIES_FILE, Install, load_install, prepare_state
+from starforge_console.fleets.views import KnownFleets
+from starforge_console.ingest.backfill import Backfill
+from starforge_console.ingest.curves import Curves
+from starforge_console.ingest.finalise import Finaliser
+from starforge_console.ingest.logs import Logs
+from starforge_console.ingest.presence import Presence
+from starforge_console.ingest.receive import Receiver
+from starforge_console.ingest.streams import Stores
+from starforge_console.ingest.tokens import IngestTokens
+from starforge_console.ledger.database import Database, lock_state
+from starforge_console.ledger.fleets import Fleet, list_fleets
+from starforge_console.scheduler.control import Scheduler
+from starforge_console.scheduler.deps import SchedulerDeps
+from starforge_console.scheduler.loop import Loop
+from starforge_console.settings.console import ConsoleSettings, FleetKind
+from starforge_console.telemetry.metrics import IngestCounters
+from starforge_console.wakeups import Wakeups
+from starforge_console.web.api import build_api
+from starforge_console.web.deps import ApiServices
+from starforge_console.web.ingest import IngestServices, build_ingest
+from starforge_console.web.server import Listening, serve
+
+BACKFILL_TOPIC: Final = "backfill"
+
+_log = structlog.get_logger("console")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What everything else stands on."""
+
+    settings: ConsoleSettings
+    storage: StorageLayout
+    ledger: Database
+    series: Database
+    clock: SystemClock
+    wakeups: Wakeups
+    registry: CollectorRegistry
+    fleets: Mapping[str, Fleet]
+    install: Install
+
+
+def run(settings: ConsoleSettings) -> int:
+    """Serve until SIGTERM or SIGINT; gives the exit code.
+
+    Raises:
+        SettingsError: the console cannot start like this.
+
+    """
+    with contextlib.closing(_StateLock(settings.paths.console_state_dir)):
+        uvloop.run(_run(settings))
+    return 0
+
+
+class _StateLock:
+    def __init__(self, state_dir: Path) -> None:
+        if not (state_dir / LEDGER_FILE).exists():
+            raise SettingsError(
+                f"there is no ledger in {state_dir}", next_step="run 'starforge-console init' once, then start again"
+            )
+        self._descriptor = lock_state(state_dir)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+async def _run(settings: ConsoleSettings) -> None:
+    async with _ground(settings) as ground:
+        executors = {name: _build_executor(ground, fleet) for name, fleet in ground.fleets.items()}
+        known = KnownFleets(executors)
+        counters = IngestCounters(ground.registry)
+        stores = Stores(ledger=ground.ledger, series=ground.series, logs_dir=settings.paths.console_state_dir / "logs")
+        receiver = Receiver(stores, ground.wakeups, ground.clock, counters)
+        presence = Presence(ground.clock)
+        scheduler = _build_scheduler(ground, executors, known, receiver)
+        api = build_api(_api_services(ground, known, stores))
+        ingest = build_ingest(
+            IngestServices(
+                receiver=receiver,
+                tokens=IngestTokens(ground.ledger, ground.clock),
+                presence=presence,
+                wakeups=ground.wakeups,
+                counters=counters,
+            )
+        )
+        backfill = Backfill(receiver, ground.ledger, ground.storage, presence)
+        async with _running(scheduler, Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once)) as start:
+            await serve(api, ingest, settings.http, start, asyncio.Event())
+
+
+@contextlib.asynccontextmanager
+async def _running(scheduler: Scheduler, backfill: Loop) -> AsyncIterator["_Start"]:
+    start = _Start(scheduler, backfill)
+    try:
+        yield start
+    finally:
+        await start.close()
+
+
+class _Start:
+    """Starts the loops once both addresses listen: what a job reports at once must find somebody."""
+
+    def __init__(self, scheduler: Scheduler, backfill: Loop) -> None:
+        self._scheduler = scheduler
+        self._backfill = backfill
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __call__(self, listening: Listening) -> None:
+        await self._scheduler.start()
+        self._tasks.append(asyncio.create_task(self._backfill.run()))
+        _log.info("ready", api_port=listening.api_port, ingest_port=listening.ingest_port)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._scheduler.close()
+
+
+@contextlib.asynccontextmanager
+async def _ground(settings: ConsoleSettings) -> AsyncIterator[_Ground]:
+    state_dir = settings.paths.console_state_dir
+    prepare_state(state_dir)
+    wakeups = Wakeups()
+    wakeups.bind()
+    ledger, series = Database(state_dir / LEDGER_FILE, "ledger"), Database(state_dir / SERIES_FILE, "series")
+    try:
+        yield _Ground(
+            settings=settings,
+            storage=StorageLayout(settings.storage_root),
+            ledger=ledger,
+            series=series,
+            clock=SystemClock(),
+            wakeups=wakeups,
+            registry=CollectorRegistry(),
+            fleets={fleet.name: fleet for fleet in await ledger.read(list_fleets)},
+            install=load_install(ledger, settings.storage_root),
+        )
+    finally:
+        ledger.close()
+        series.close()
+
+
+def _build_executor(ground: _Ground, fleet: Fleet) -> Executor:
+    if fleet.kind != FleetKind.LOCAL:
+        raise SettingsError(
+            f"fleet {fleet.name!r} is of kind {fleet.kind!r}, which this release does not serve",
+            next_step="remove the fleet, or run a release that serves it",
+        )
+    local, paths = ground.settings.local, ground.settings.paths
+    runtime = GpuRuntime(local.gpu_runtime.value)
+    host_settings = HostSettings(
+        install=ground.install.id,
+        node=socket.gethostname(),
+        state_dir=paths.console_state_dir / "host",
+        secrets_root=paths.secrets_dir,
+        gpu_runtime=runtime,
+        storage=StorageMark(root=ground.storage.root, content=ground.install.storage_id),
+    )
+    host = ContainerHost(Engine(str(local.docker_socket)), _build_gpus(ground), host_settings)
+    return LocalExecutor(host, fleet.name)
+
+
+def _build_gpus(ground: _Ground) -> GpuSource:
+    local = ground.settings.local
+    if local.gpu_runtime.value == GpuRuntime.NONE.value:
+        return MadeUpGpus(local.local_gpu_count, local.local_gpu_name or "made-up GPU", socket.gethostname())
+    return NvidiaSmi(local.local_gpu_count)
+
+
+def _build_scheduler(
+    ground: _Ground, executors: Mapping[str, Executor], known: KnownFleets, receiver: Receiver
+) -> Scheduler:
+    settings = ground.settings
+    runner = store_runner(ground.storage)
+    assembly = AssemblySettings(
+        install=ground.install.id,
+        storage=ground.storage,
+        runner=runner,
+        ingest_url=settings.http.ingest_url,
+        job_user=_job_user(ground),
+        token_key=load_or_make_key(settings.paths.console_state_dir / "token-key"),
+    )
+    return Scheduler(
+        SchedulerDeps(
+            ledger=ground.ledger,
+            executors=executors,
+            assembly=Assembler(assembly, load_catalog(), ground.fleets, ground.ledger),
+            records=Finaliser(receiver, ground.ledger, ground.storage, ground.clock),
+            wakeups=ground.wakeups,
+            clock=ground.clock,
+            views_seen=known.note,
+            reconcile_s=settings.policy.reconcile_s,
+            container_retention_s=settings.policy.container_retention_s,
+        )
+    )
+
+
+def _job_user(ground: _Ground) -> tuple[int, int]:
+    owner = ground.storage.root.stat()
+    local = ground.settings.local
+    uid = owner.st_uid if local.job_uid is None else local.job_uid
+    gid = owner.st_gid if local.job_gid is None else local.job_gid
+    if os.geteuid() not in {0, uid}:
+        raise SettingsError(
+            f"FORGE_JOB_UID {uid} is not this process's user {os.geteuid()}",
+            why="without root the console cannot give an attempt's folder to another user",
+            next_step="leave FORGE_JOB_UID unset, or run the console as root",
+        )
+    return uid, gid
+
+
+def _api_services(ground: _Ground, known: KnownFleets, stores: Stores) -> ApiServices:
+    settings, catalog = ground.settings, load_catalog()
+    blobs = BlobStore(ground.storage.root, settings.policy.workspace_max_bytes)
+    admission = Admission(
+        AdmissionSources(
+            ledger=ground.ledger,
+            blobs=blobs,
+            fleets=known,
+            catalog=catalog,
+            image_allow=settings.policy.image_allow,
+            clock=ground.clock,
+            wakeups=ground.wakeups,
+        )
+    )
+    return ApiServices(
+        ledger=ground.ledger,
+        series=ground.series,
+        logs=Logs(stores),
+        curves=Curves(ground.series),
+        blobs=blobs,
+        accounts=Accounts(ground.ledger, ground.clock),
+        admission=admission,
+        catalog=catalog,
+        views=known.views,
+        clock=ground.clock,
+        wakeups=ground.wakeups,
+        settings=settings,
+        metrics=ground.registry,
+    )

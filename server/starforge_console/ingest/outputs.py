@@ -1,0 +1,109 @@
+"""What an attempt left: committed and unfinished checkpoints, and files of the output directory."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from starforge.contract.capsule import CHECKPOINT_MANIFEST, CKPT_DIRECTORY
+from starforge_console.ingest.spool import StrangeFile, open_file, open_folder
+
+FILES_AT_MOST: Final = 10_000
+"""So many files are looked at in one folder tree; an attempt that left more is listed in part."""
+MANIFEST_BYTES: Final = 4 << 20
+_MANIFEST_DEPTH: Final = 2
+
+
+class _File(msgspec.Struct):
+    bytes: int = 0
+
+
+class _Manifest(msgspec.Struct):
+    step: int
+    files: dict[str, _File]
+
+
+_MANIFEST: Final = msgspec.json.Decoder(_Manifest)
+
+
+def list_checkpoints(root: Path) -> list[dict[str, Any]]:
+    """The checkpoints below the attempt's folder `root`, by step; paths are relative to it.
+
+    Committed is one with a readable manifest. A numbered folder without one is listed as not committed.
+    """
+    folders: dict[str, dict[str, Any]] = {}
+    sizes: dict[str, int] = {}
+    for folder, name, size_bytes in _list_files(root, CKPT_DIRECTORY):
+        parts = folder.split("/") if folder else []
+        if name == CHECKPOINT_MANIFEST and len(parts) <= _MANIFEST_DEPTH:
+            manifest = _find_manifest(root, parts)
+            if manifest is not None:
+                folders[folder] = _committed(folder, manifest)
+        if parts:
+            sizes[parts[0]] = sizes.get(parts[0], 0) + size_bytes
+    holding = {folder.split("/", 1)[0] for folder in folders}
+    for folder, size_bytes in sizes.items():
+        numbers = re.findall(r"\d+", folder)
+        if numbers and folder not in holding:
+            path = f"{CKPT_DIRECTORY}/{folder}"
+            step = int(numbers[-1][:18])
+            folders[folder] = {"step": step, "path": path, "bytes": size_bytes, "committed": False}
+    return sorted(folders.values(), key=lambda row: (row["step"], row["path"]))
+
+
+def list_artifacts(out: Path) -> list[dict[str, Any]]:
+    """The files of the output directory without their digests."""
+    return [
+        {"path": f"{folder}/{name}" if folder else name, "bytes": size_bytes, "sha256": None}
+        for folder, name, size_bytes in _list_files(out)
+    ]
+
+
+def _list_files(root: Path, *names: str) -> Iterator[tuple[str, str, int]]:
+    """(folder, name, bytes) of the plain files below, none of them reached through a link."""
+    seen = 0
+    with open_folder(root, *names) as top:
+        if top is None:
+            return
+        for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top, follow_symlinks=False):
+            folders.sort()
+            for name in sorted(files):
+                size_bytes = _find_size(name, descriptor)
+                if size_bytes is None or not _is_text(folder + name):
+                    continue
+                seen += 1
+                if seen > FILES_AT_MOST:
+                    return
+                yield folder.removeprefix(".").removeprefix("/"), name, size_bytes
+
+
+def _find_size(name: str, folder: int) -> int | None:
+    """The size of a plain file; None for anything else, or when it has gone."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _is_text(path: str) -> bool:
+    """Whether the name can be shown and stored: bytes that are no UTF-8 come as lone surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in path)
+
+
+def _find_manifest(root: Path, parts: list[str]) -> _Manifest | None:
+    try:
+        with open_file(root, CKPT_DIRECTORY, *parts, CHECKPOINT_MANIFEST) as file:
+            return None if file is None else _MANIFEST.decode(file.read(0, MANIFEST_BYTES))
+    except (StrangeFile, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _committed(folder: str, manifest: _Manifest) -> dict[str, Any]:
+    path = f"{CKPT_DIRECTORY}/{folder}" if folder else CKPT_DIRECTORY
+    size_bytes = sum(file.bytes for file in manifest.files.values())
+    return {"step": manifest.step, "path": path, "bytes": size_bytes, "committed": True}

@@ -1,0 +1,119 @@
+"""Reads what an attempt left on the storage. The job could write there too: nothing is followed out of the folder."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from starforge.errors import InputError, Unavailable
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# A pipe that nobody writes to would otherwise hold the open up for ever.
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_ABSENT: Final = {errno.ENOENT}
+_STRANGE: Final = {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}
+_SCAN_BYTES: Final = 1 << 20
+
+
+class StrangeFile(InputError):
+    """In a file's place lies something that is no plain file of this folder: it is not read."""
+
+    code = "strange_file"
+
+
+@contextmanager
+def open_folder(root: Path, *names: str) -> Iterator[int | None]:
+    """A descriptor of the folder `names` below `root`, None when there is none.
+
+    Raises:
+        StrangeFile: a name on the way is a link or no folder.
+        Unavailable: the storage refused.
+
+    """
+    descriptor = _open(root, names, _DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolFile:
+    """An open plain file."""
+
+    path: Path
+    descriptor: int
+
+    def size_bytes(self) -> int:
+        """How long it is now."""
+        return os.fstat(self.descriptor).st_size
+
+    def read(self, at: int, limit_bytes: int) -> bytes:
+        """At most `limit_bytes` from `at` on. Raises Unavailable."""
+        try:
+            return os.pread(self.descriptor, limit_bytes, at)
+        except OSError as error:
+            raise _refused(self.path, error) from error
+
+    def find_line_end(self, at: int) -> int | None:
+        """The offset after the first end of line from `at` on."""
+        while chunk := self.read(at, _SCAN_BYTES):
+            index = chunk.find(b"\n")
+            if index >= 0:
+                return at + index + 1
+            at += len(chunk)
+        return None
+
+
+@contextmanager
+def open_file(root: Path, *names: str) -> Iterator[SpoolFile | None]:
+    """The plain file `names` below `root`, None when there is none; raises as `open_folder` does."""
+    path = root.joinpath(*names)
+    descriptor = _open(root, names, _FILE)
+    if descriptor is None:
+        yield None
+        return
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _strange(path)
+        yield SpoolFile(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _open(root: Path, names: tuple[str, ...], flags: int) -> int | None:
+    """Open one name after the other, none of them through a link."""
+    path, folder = root, None
+    try:
+        descriptor = os.open(root, _DIRECTORY)
+        for index, name in enumerate(names):
+            path, folder = path / name, descriptor
+            descriptor = os.open(name, flags if index == len(names) - 1 else _DIRECTORY, dir_fd=folder)
+            os.close(folder)
+            folder = None
+    except OSError as error:
+        if folder is not None:
+            os.close(folder)
+        if error.errno in _ABSENT:
+            return None
+        if error.errno in _STRANGE:
+            raise _strange(path) from error
+        raise _refused(path, error) from error
+    return descriptor
+
+
+def _strange(path: Path) -> StrangeFile:
+    return StrangeFile(f"{path} is not read", why="a link, a pipe or something else lies where a plain file belongs")
+
+
+def _refused(path: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"{path} cannot be read",
+        why=error.strerror or str(error),
+        next_step="look at the storage that FORGE_STORAGE_ROOT names",
+    )

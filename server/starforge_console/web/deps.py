@@ -44,6 +44,9 @@ class LogReader(Protocol):
     async def read_log(self, attempt: str, from_byte: int, limit_bytes: int) -> LogSlice:
         """At most `limit_bytes` of the attempt's log from `from_byte` on."""
 
+    async def find_missing(self, attempt: str, produced_bytes: int | None = None) -> tuple[tuple[int, int], ...]:
+        """The ranges of the log that are not here, up to `produced_bytes` where that is known."""
+
     async def remove_logs(self, attempts: Sequence[str]) -> None:
         """Remove the files that hold the logs of these attempts; fine when there are none."""
 

@@ -14,6 +14,7 @@ from starforge.contract.api import (
     JobDetail,
     JobList,
     JobView,
+    LogState,
     StopRequest,
     SubmitRequest,
 )
@@ -27,7 +28,15 @@ from starforge_console.assembly.layout import StorageLayout
 from starforge_console.ledger.jobs import delete_job, wish_stop
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.series import delete_series, stream_state
-from starforge_console.ledger.views import JobFilter, list_attempts, list_events, list_jobs, load_documents, load_job
+from starforge_console.ledger.views import (
+    AttemptRecord,
+    JobFilter,
+    list_attempts,
+    list_events,
+    list_jobs,
+    load_documents,
+    load_job,
+)
 from starforge_console.wakeups import BACKEND, QUEUE, job_topic
 from starforge_console.web.deps import ApiServices, Reader, Services, Submitter
 from starforge_console.web.problems import problem_responses
@@ -96,10 +105,6 @@ async def show_job(services: Services, _account: Reader, job_id: str) -> Respons
     record, documents, events, attempts = await services.ledger.read(
         lambda c: (load_job(c, job_id), load_documents(c, job_id), list_events(c, job_id), list_attempts(c, job_id))
     )
-    newest = attempts[-1] if attempts else None
-    received = 0
-    if newest is not None:
-        received, _ = await services.series.read(lambda c: stream_state(c, newest.id, STREAM_LOG))
     detail = JobDetail(
         job=build_job(record),
         spec=JobSpec.model_validate_json(documents.spec),
@@ -107,7 +112,7 @@ async def show_job(services: Services, _account: Reader, job_id: str) -> Respons
         admission=AdmissionRecord.model_validate_json(documents.admission),
         events=tuple(map(build_event, events)),
         attempts=tuple(map(build_attempt, attempts)),
-        log=build_log_state(newest, received),
+        log=await _load_log_state(services, attempts[-1]) if attempts else LogState(received_bytes=0),
     )
     return _json(detail.model_dump_json())
 
@@ -144,6 +149,14 @@ async def delete_ended_job(services: Services, account: Submitter, job_id: str) 
     await _remove_run(services, JobId(job_id))
     services.wakeups.notify(job_topic(job_id))
     return Response(status_code=204)
+
+
+async def _load_log_state(services: ApiServices, attempt: AttemptRecord) -> LogState:
+    """How much of the attempt's log is here; what is missing is looked for once it was read to its end."""
+    received, _ = await services.series.read(lambda c: stream_state(c, attempt.id, STREAM_LOG))
+    if attempt.finalised_at is None:
+        return build_log_state(attempt, received, ())
+    return build_log_state(attempt, received, await services.logs.find_missing(attempt.id, attempt.produced_bytes))
 
 
 async def _remove_run(services: ApiServices, job_id: JobId) -> None:

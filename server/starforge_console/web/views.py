@@ -66,13 +66,9 @@ def build_attempt(record: AttemptRecord) -> AttemptView:
     )
 
 
-def build_log_state(attempt: AttemptRecord | None, received_bytes: int) -> LogState:
-    """Whether all of the newest attempt's log is here. What is missing is told once the spool was read to its end."""
-    if attempt is None:
-        return LogState(received_bytes=0)
-    produced = attempt.produced_bytes
-    missing = ((received_bytes, produced),) if produced is not None and produced > received_bytes else ()
-    return LogState(received_bytes=received_bytes, produced_bytes=produced, missing=missing)
+def build_log_state(attempt: AttemptRecord, received_bytes: int, missing: tuple[tuple[int, int], ...]) -> LogState:
+    """Whether all of the attempt's log is here."""
+    return LogState(received_bytes=received_bytes, produced_bytes=attempt.produced_bytes, missing=missing)
 
 
 def build_outputs(attempts: Sequence[AttemptRecord], told: Mapping[AttemptId, Sequence[Output]]) -> Outputs:

@@ -88,6 +88,10 @@ class Logs:
         whole = self.written.get(attempt, b"")
         return Slice(whole[from_byte : from_byte + limit_bytes], len(whole), attempt in self.ended)
 
+    async def find_missing(self, attempt: str, produced_bytes: int | None = None) -> tuple[tuple[int, int], ...]:
+        here = len(self.written.get(attempt, b""))
+        return ((here, produced_bytes),) if produced_bytes is not None and produced_bytes > here else ()
+
     async def remove_logs(self, attempts: Sequence[str]) -> None:
         self.removed += attempts
 

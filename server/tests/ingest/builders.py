@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
-from sqlalchemy import Connection
+from sqlalchemy import Connection, update
 
-from server.tests.ledger.builders import apply, submit, take
+from server.tests.ledger.builders import apply, guard, submit, take
 from starforge.contract.states import Reason
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.domain.points import Columns
@@ -20,9 +20,12 @@ from starforge_console.ingest.streams import Stores
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.reports import ReportingAttempt
 from starforge_console.ledger.series import list_segments, list_summaries, load_chunks
+from starforge_console.ledger.tables import attempts
 from starforge_console.ledger.views import list_events
 from starforge_console.telemetry.metrics import IngestCounters
 from starforge_console.wakeups import Wakeups
+
+__all__ = ["Site", "event_line", "guard", "line", "metrics_line", "open_site", "run"]
 
 T = TypeVar("T")
 
@@ -57,9 +60,9 @@ class Site:
     def new_receiver(self) -> Receiver:
         return Receiver(self.stores, self.wakeups, self.clock, self.counters)
 
-    async def start_attempt(self) -> ReportingAttempt:
-        """An attempt that runs; its ingest token is hashed as the attempt's id."""
-        return await self.stores.ledger.write(_start_attempt)
+    async def start_attempt(self, hashed: str = "none") -> ReportingAttempt:
+        """An attempt that runs, with an ingest token of this hash."""
+        return await self.stores.ledger.write(lambda c: _start_attempt(c, hashed))
 
     def spool(self, attempt: ReportingAttempt) -> Path:
         folder = self.storage.attempt(attempt.id).root / "spool"
@@ -122,8 +125,9 @@ def event_line(kind: str, **members: object) -> bytes:
     return line({"time": 1.0, "kind": kind, **members})
 
 
-def _start_attempt(connection: Connection) -> ReportingAttempt:
+def _start_attempt(connection: Connection, token_hash: str) -> ReportingAttempt:
     job_id = submit(connection)
     attempt = take(connection, job_id).attempt
+    connection.execute(update(attempts).where(attempts.c.id == attempt.id).values(token_hash=token_hash))
     apply(connection, job_id, Reason.LAUNCHED, Reason.STARTED)
     return ReportingAttempt(id=attempt.id, job=job_id, number=attempt.number)

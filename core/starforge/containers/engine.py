@@ -57,7 +57,7 @@ class Stream:
     def __init__(self, connection: _Connection, method: str, path: str, headers: Mapping[str, str]) -> None:
         self._connection = connection
         self._request = (method, path, headers)
-        self._sock = connection.sock.dup()
+        self._sock = connection.sock  # the response keeps it open when the connection lets go of it
         self._response: http.client.HTTPResponse | None = None
         self._closed = False
 

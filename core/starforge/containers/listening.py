@@ -1,13 +1,17 @@
 """Listen for what happens to the containers of one install. Events only wake; the listing decides."""
 
+import time
 from collections.abc import Callable
 from threading import Event, Lock, Thread
 from typing import Final
 
 from starforge.containers import labels
-from starforge.containers.engine import Engine, EngineError, Stream
+from starforge.containers.engine import Document, Engine, EngineError, Stream
+from starforge.containers.labels import State
 from starforge.errors import BackendUnreachable
 
+_LISTED_WITHIN_S: Final = 1.0
+_LOOK_AGAIN_S: Final = 0.005
 _ACTIONS: Final = frozenset({"die", "start", "oom", "destroy"})
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
@@ -57,9 +61,25 @@ class Listener:
                 return
             self._wake()
             for event in stream:
+                if event.get("Action") == "die":
+                    self._await_listing(event)
                 if event.get("Action") in _ACTIONS:
                     self._wake()
         finally:
             with self._lock:
                 self._stream = None
             stream.release()
+
+    def _await_listing(self, event: Document) -> None:
+        """Wait until the listing tells of an end: it lags some milliseconds behind the event.
+
+        Who is woken looks at the listing, and would sleep on if that still said that the container runs.
+        """
+        container = str(event["Actor"]["ID"])
+        attempt = event["Actor"]["Attributes"].get(labels.ATTEMPT, "")
+        deadline = time.monotonic() + _LISTED_WITHIN_S
+        while time.monotonic() < deadline and not self._closed.is_set():
+            listed = self._engine.list_containers(f"{labels.ATTEMPT}={attempt}")
+            if not any(one["Id"] == container and one["State"] == State.RUNNING for one in listed):
+                return
+            self._closed.wait(_LOOK_AGAIN_S)

@@ -20,7 +20,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Union
 
 if TYPE_CHECKING:
-    from starforge.runner.trainer_callback import StarForgeCallback
+    StarForgeCallback: Any
 
 __all__ = [
     "StarForgeCallback",
@@ -194,18 +194,20 @@ def add_to_trainer(trainer_class: Any) -> None:  # noqa: ANN401 - transformers' 
     try:
         from starforge.runner.trainer_callback import patch_trainer  # noqa: PLC0415 - imports transformers
 
-        patch_trainer(trainer_class)
+        patch_trainer(trainer_class, __getattr__("StarForgeCallback"))
     except Exception as error:  # noqa: BLE001 - reporting never raises into a training
         note(f"the trainer does not report: {type(error).__name__}: {error}", code="trainer_hook")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - module attributes have any type
-    """Import the Trainer's callback when it is asked for: transformers takes seconds to import."""
+    """Build the Trainer's callback when it is asked for: transformers takes seconds to import."""
     if name != "StarForgeCallback":
         raise AttributeError(f"module 'starforge.report' has no attribute {name!r}")
-    from starforge.runner.trainer_callback import StarForgeCallback  # noqa: PLC0415 - see above
+    if name not in globals():
+        from starforge.runner.trainer_callback import build_callback  # noqa: PLC0415 - see above
 
-    return StarForgeCallback
+        globals()[name] = build_callback(sys.modules[__name__])
+    return globals()[name]
 
 
 def _event(kind: str, **members: Any) -> bool:  # noqa: ANN401 - JSON values

@@ -17,6 +17,7 @@ BACKOFF_FIRST_S = 0.1
 BACKOFF_CAP_S = 5.0
 SPACING_S = 0.02  # between two bodies, so that single lines travel together
 _RETRY_AFTER_CAP_S = 30.0
+_NO_PROGRESS_S = 1.0  # an answer that acknowledged nothing is not asked for again at once
 _LEAVE_S = 1.0  # for the thread to close its connection
 _ZIP_FROM_BYTES = 1024
 _GONE = (401, 403, 410)
@@ -58,6 +59,7 @@ class Sender:
         self._record = json.dumps(record).encode("ascii")
         self._news.set()
         if not self._caught_up.wait(patience_s):
+            self._is_over = True  # the thread leaves as soon as it can
             return False
         self._thread.join(_LEAVE_S)
         return not self._is_over
@@ -120,7 +122,8 @@ class Sender:
             if name == contract.STREAM_LOG or body.endswith(b"\n"):
                 return body
             # Whole lines only; a line longer than a body goes as one, ingest decides about it.
-            return body[: body.rfind(b"\n") + 1] or body + file.readline()
+            whole = body[: body.rfind(b"\n") + 1] or body + file.readline()
+            return whole if whole.endswith(b"\n") else b""
 
     def _send(self, post: Callable[..., Any], name: str, body: bytes) -> float:
         headers = {"Content-Type": "application/octet-stream"}
@@ -129,12 +132,13 @@ class Sender:
             headers["Content-Encoding"] = "gzip"
         path = f"/streams/{name}{self._suffix}?offset={self._acknowledged[name]}"
         answer = post(path, body if content is None else content, headers)
-        received_to = answer.document.get("received_to")
+        received_to, offset = answer.document.get("received_to"), self._acknowledged[name]
         if answer.status in (_OK, _CONFLICT) and isinstance(received_to, int):
             if received_to > self._spool.streams[name].size_bytes or received_to < 0:
                 self._close(name, f"ingest says it has {received_to} bytes of {name}, more than there are")
             self._acknowledged[name] = received_to
-        elif answer.status == _TOO_LARGE and self._body_bytes > _ZIP_FROM_BYTES:
+            return max(self._take(answer), _NO_PROGRESS_S if received_to == offset else 0.0)
+        if answer.status == _TOO_LARGE and self._body_bytes > _ZIP_FROM_BYTES:
             self._body_bytes //= 2
         elif answer.status in _CLIENT_ERRORS and answer.status not in (*_GONE, _TOO_MANY):
             self._close(name, f"ingest does not take {name}{self._suffix} (status {answer.status})")

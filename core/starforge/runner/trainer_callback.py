@@ -11,30 +11,25 @@ import threading
 from types import FrameType
 from typing import Any, Dict, Optional
 
-from starforge import reporting as report
-
 # Named at run time: neither library is among our own dependencies.
 TrainerCallback: Any = importlib.import_module("transformers").TrainerCallback
 
 
-class StarForgeCallback(TrainerCallback):  # type: ignore[misc]  # its type is not known here
+class TrainerReports(TrainerCallback):  # type: ignore[misc]  # its type is not known here
     """Reports what the Trainer logs, and its total of steps. On TERM all ranks save and stop at the same step."""
+
+    report: Any  # starforge.report, which builds the class it hands out
 
     def __init__(self) -> None:
         self._is_stopping = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Announce the run; take over TERM, unless transformers itself is asked to save on it."""
+        """Announce the run; take over TERM where it is free."""
         del control, kwargs
         if state.is_world_process_zero:
-            report.init(hparams=_find_hparams(args))
-            report.total_steps(state.max_steps)
-        saves_itself = getattr(args, "enable_jit_checkpoint", False)
-        if (
-            not saves_itself
-            and os.environ.get("FORGE_REPORT_FILE")
-            and threading.current_thread() is threading.main_thread()
-        ):
+            self.report.init(hparams=_find_hparams(args))
+            self.report.total_steps(state.max_steps)
+        if self._may_take_term(args):
             signal.signal(signal.SIGTERM, self._receive_term)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, Any]] = None, **kwargs: Any) -> None:
@@ -42,7 +37,7 @@ class StarForgeCallback(TrainerCallback):  # type: ignore[misc]  # its type is n
         del args, control, kwargs
         if state.is_world_process_zero:
             numbers = {key: value for key, value in (logs or {}).items() if isinstance(value, (int, float))}
-            report.log(numbers, step=state.global_step)
+            self.report.log(numbers, step=state.global_step)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         """After a TERM to any rank: save and stop, all ranks at once."""
@@ -59,28 +54,42 @@ class StarForgeCallback(TrainerCallback):  # type: ignore[misc]  # its type is n
             path = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
             top = os.path.realpath(os.environ["FORGE_CKPT_DIR"])
             if os.path.realpath(path).startswith(top + os.sep):
-                report.commit_checkpoint(state.global_step, path)
+                self.report.commit_checkpoint(state.global_step, path)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Tell that the training is complete when it was not stopped."""
+        """Tell that the training is complete when it was not stopped; leave TERM as it was."""
         del args, control, kwargs
         if state.is_world_process_zero and state.global_step >= state.max_steps:
-            report.finish()
+            self.report.finish()
+        if signal.getsignal(signal.SIGTERM) == self._receive_term:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _may_take_term(self, args: Any) -> bool:
+        """Say whether TERM is free: only a main thread may take it, and whoever took it before keeps it."""
+        if getattr(args, "enable_jit_checkpoint", False) or not os.environ.get("FORGE_REPORT_FILE"):
+            return False
+        in_main = threading.current_thread() is threading.main_thread()
+        return in_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
     def _receive_term(self, number: int, frame: Optional[FrameType]) -> None:
         del number, frame
         self._is_stopping = True
 
 
-def patch_trainer(trainer_class: Any) -> None:
+def build_callback(report: Any) -> type[TrainerReports]:
+    """Build the callback that reports through `report`."""
+    return type("StarForgeCallback", (TrainerReports,), {"report": report, "__doc__": TrainerReports.__doc__})
+
+
+def patch_trainer(trainer_class: Any, callback_class: Any) -> None:
     """Add the callback to every trainer that is made of the class or of one derived from it."""
     original = trainer_class.__init__
 
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        if not any(isinstance(callback, StarForgeCallback) for callback in self.callback_handler.callbacks):
-            self.add_callback(StarForgeCallback())
+        if not any(isinstance(callback, TrainerReports) for callback in self.callback_handler.callbacks):
+            self.add_callback(callback_class())
 
     trainer_class.__init__ = init
 

@@ -165,6 +165,26 @@ def test_the_job_finds_its_workspace_files_configuration_and_names(attempt: Atte
     assert f"{attempt.root}/ckpt/x 1 yes" in text
 
 
+def test_the_job_starts_in_the_plans_directory(attempt: Attempt, tmp_path: Path) -> None:
+    workspace = pack(tmp_path / "workspace.tar", {"experiments/a/train.sh": "pwd\n"})
+    plan = contract.Plan(argv=(), cwd="experiments/a")
+    assert attempt.prepare("bash", "train.sh", plan=plan, workspace=workspace).run() == 0
+    assert attempt.log().decode().strip() == f"{attempt.root}/work/experiments/a"
+
+
+@pytest.mark.parametrize("plan", [contract.Plan(argv=(), cwd="../ckpt"), contract.Plan(argv=(), files={"../x": ""})])
+def test_a_plan_that_leaves_the_work_directory_is_refused(attempt: Attempt, plan: contract.Plan) -> None:
+    attempt.prepare("true", plan=plan).run()
+    assert attempt.record().reason == "start_failed"
+    assert "outside of the work directory" in str(attempt.record().message)
+
+
+def test_an_exit_record_that_cannot_be_written_changes_no_code(attempt: Attempt) -> None:
+    (attempt.root / "exit.json.tmp").mkdir()
+    assert attempt.prepare("bash", "-c", "exit 7").run() == 7
+    assert b"the exit record cannot be written" in attempt.stderr
+
+
 def test_a_workspace_that_is_not_the_packed_one_is_refused(attempt: Attempt, tmp_path: Path) -> None:
     workspace = pack(tmp_path / "workspace.tar", {"train.sh": "true\n"})
     (tmp_path / "workspace.tar").write_bytes(b"something else")

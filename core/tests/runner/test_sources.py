@@ -66,6 +66,16 @@ def test_what_is_no_report_is_left_out_with_one_note(tmp_path: Path, spool: Spoo
     assert [event["kind"] for event in read(spool, "events")] == ["note"]
 
 
+def test_lines_by_another_hand_stay_json(tmp_path: Path, spool: Spool) -> None:
+    path = tmp_path / "report"
+    deep = b'{"kind":"note","deep":' + b"[" * 5000 + b"]" * 5000 + b"}\n"
+    path.write_bytes(b'{"time":1,"step":2,"values":{"a":NaN,"b":-Infinity}}\n' + deep)
+    ReportSource(str(path), spool, Progress()).poll()
+
+    assert [line["values"] for line in read(spool)] == [{"a": "nan", "b": "-inf"}]
+    assert [event["code"] for event in read(spool, "events")] == ["report_line"]
+
+
 def test_an_event_may_have_any_member_names(tmp_path: Path, spool: Spool) -> None:
     path = tmp_path / "report"
     path.write_text('{"kind":"note","self":1,"a b":2,"time":3.0}\n')

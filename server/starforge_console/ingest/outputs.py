@@ -5,7 +5,7 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -13,17 +13,21 @@ from starforge.contract.capsule import CHECKPOINT_MANIFEST, CKPT_DIRECTORY
 from starforge_console.ingest.spool import StrangeFile, open_file, open_folder
 
 FILES_AT_MOST: Final = 10_000
-"""So many files are looked at in one folder tree; an attempt that left more is listed in part."""
+"""So many files and folders are looked at in one tree; an attempt that left more is listed in part."""
+FOLDERS_DEEP: Final = 32
 MANIFEST_BYTES: Final = 4 << 20
 _MANIFEST_DEPTH: Final = 2
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+
 class _File(msgspec.Struct):
-    bytes: int = 0
+    bytes: _Count = 0
 
 
 class _Manifest(msgspec.Struct):
-    step: int
+    step: _Count
     files: dict[str, _File]
 
 
@@ -71,6 +75,9 @@ def _list_files(root: Path, *names: str) -> Iterator[tuple[str, str, int]]:
             return
         for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top, follow_symlinks=False):
             folders.sort()
+            seen += len(folders)
+            if folder.count("/") >= FOLDERS_DEEP:
+                folders.clear()  # each level holds a descriptor, and a job may nest as deep as it likes
             for name in sorted(files):
                 size_bytes = _find_size(name, descriptor)
                 if size_bytes is None or not _is_text(folder + name):

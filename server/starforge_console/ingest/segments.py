@@ -83,6 +83,8 @@ def _reopen(root: Path, attempt: AttemptId, received_to: int, last: Segment | No
             file.truncate(end)
     except FileNotFoundError:
         return _fresh(attempt, received_to, last)
+    except OSError as error:
+        raise _refused(root / last.file, error) from error
     return _Tail(last, last.file, end)
 
 
@@ -110,11 +112,15 @@ def _append(path: Path, position: int, content: bytes) -> None:
             for folder in (path.parent, path.parent.parent):
                 _sync_folder(folder)
     except OSError as error:
-        raise Unavailable(
-            f"the log could not be written to {path}",
-            why=error.strerror or str(error),
-            next_step="look at the disk that holds FORGE_CONSOLE_STATE_DIR",
-        ) from error
+        raise _refused(path, error) from error
+
+
+def _refused(path: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"the log could not be written to {path}",
+        why=error.strerror or str(error),
+        next_step="look at the disk that holds FORGE_CONSOLE_STATE_DIR",
+    )
 
 
 def _write_all(descriptor: int, position: int, content: bytes) -> None:

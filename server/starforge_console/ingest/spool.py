@@ -16,11 +16,14 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ABSENT: Final = {errno.ENOENT}
 _STRANGE: Final = {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}
+# The job owns these folders: one that it closed to everybody must not hold up the end of its attempt for ever.
+_CLOSED: Final = {errno.EACCES, errno.EPERM}
 _SCAN_BYTES: Final = 1 << 20
+_NO_FILE: Final = "a link, a pipe or something else lies where a plain file or folder belongs"
 
 
 class StrangeFile(InputError):
-    """In a file's place lies something that is no plain file of this folder: it is not read."""
+    """What lies in a file's place is no plain file of this folder, or closed to the console: it is not read."""
 
     code = "strange_file"
 
@@ -30,7 +33,7 @@ def open_folder(root: Path, *names: str) -> Iterator[int | None]:
     """A descriptor of the folder `names` below `root`, None when there is none.
 
     Raises:
-        StrangeFile: a name on the way is a link or no folder.
+        StrangeFile: a name on the way is a link, no folder, or closed to the console.
         Unavailable: the storage refused.
 
     """
@@ -80,7 +83,7 @@ def open_file(root: Path, *names: str) -> Iterator[SpoolFile | None]:
         return
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _strange(path)
+            raise StrangeFile(f"{path} is not read", why=_NO_FILE)
         yield SpoolFile(path, descriptor)
     finally:
         os.close(descriptor)
@@ -102,13 +105,11 @@ def _open(root: Path, names: tuple[str, ...], flags: int) -> int | None:
         if error.errno in _ABSENT:
             return None
         if error.errno in _STRANGE:
-            raise _strange(path) from error
+            raise StrangeFile(f"{path} is not read", why=_NO_FILE) from error
+        if error.errno in _CLOSED:
+            raise StrangeFile(f"{path} is not read", why=str(error.strerror)) from error
         raise _refused(path, error) from error
     return descriptor
-
-
-def _strange(path: Path) -> StrangeFile:
-    return StrangeFile(f"{path} is not read", why="a link, a pipe or something else lies where a plain file belongs")
 
 
 def _refused(path: Path, error: OSError) -> Unavailable:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from starforge_console.domain.points import Columns, Point, Summary, build_summary
 from starforge_console.ledger.tables import log_segments, metric_chunks, metric_keys, streams
@@ -108,15 +108,27 @@ def find_tail(connection: Connection, attempt: str, stream: str) -> Segment | No
 
 
 def add_points(connection: Connection, job_id: str, attempt: int, points: Mapping[str, Columns]) -> int:
-    """Append points to the curves of a job, key by key; gives how many were not kept for want of a free key."""
-    known = list_keys(connection, job_id)
-    refused = 0
-    for key, columns in points.items():
-        if key not in known and len(known) >= KEYS_AT_MOST:
-            refused += len(columns)
-            continue
-        known.setdefault(key, 0)
-        _append(connection, (job_id, key, attempt), columns)
+    """Append points to the curves of a job; gives how many were not kept because the job has too many curves.
+
+    All keys go in a handful of statements: a small send of many keys costs about as much as one of a single key.
+    """
+    known = _load_keys(connection, job_id, list(points))
+    kept, refused = _admit_keys(connection, job_id, points, known)
+    opened = _load_open_chunks(connection, job_id, attempt, known)
+    rows: list[dict[str, Any]] = []
+    keys: list[dict[str, Any]] = []
+    for key, columns in kept.items():
+        count, chunks = known.get(key, (0, 0))
+        pending = opened.get(key, Columns.empty())
+        chunks -= 1 if key in opened else 0
+        pending.extend(columns)
+        for start in range(0, len(pending), CHUNK_POINTS):
+            chunks += 1
+            chunk = _build_chunk(pending.part(start, start + CHUNK_POINTS))
+            rows.append({"job_id": job_id, "key": key, "number": chunks, "attempt": attempt, **chunk})
+        keys.append({"b_key": key, "b_points": count + len(columns), "b_chunks": chunks})
+    _replace_chunks(connection, job_id, [(key, known[key][1]) for key in opened], rows)
+    _write_keys(connection, job_id, keys, known)
     return refused
 
 
@@ -168,6 +180,7 @@ def delete_series(connection: Connection, job_id: str, attempts: Iterable[str]) 
 
 
 _NUMBERS_A_QUERY: Final = 500
+_NAMES_A_QUERY: Final = 500
 _SUMMARY_COLUMNS: Final = (
     *("number", "attempt", "count", "first_step", "last_step"),
     *("min_step", "min_value", "min_time", "max_step", "max_value", "max_time", "nan_step", "nan_time"),
@@ -195,37 +208,86 @@ def _chunk_summary(row: Row[Any]) -> ChunkSummary:
     )
 
 
-def _append(connection: Connection, place: tuple[str, str, int], columns: Columns) -> None:
-    job_id, key, attempt = place
-    here = (metric_keys.c.job_id == job_id) & (metric_keys.c.key == key)
-    known = connection.execute(select(metric_keys.c.points, metric_keys.c.chunks).where(here)).first()
-    closed, pending = _take_open_chunk(connection, place, 0 if known is None else known.chunks)
-    pending.extend(columns)
-    chunks = closed
-    rows = []
-    for start in range(0, len(pending), CHUNK_POINTS):
-        chunks += 1
-        row = _build_chunk(pending.part(start, start + CHUNK_POINTS))
-        rows.append({"job_id": job_id, "key": key, "number": chunks, "attempt": attempt, **row})
-    connection.execute(insert(metric_chunks), rows)
-    if known is None:
-        connection.execute(insert(metric_keys).values(job_id=job_id, key=key, points=len(columns), chunks=chunks))
-    else:
-        connection.execute(update(metric_keys).where(here).values(points=known.points + len(columns), chunks=chunks))
+def _load_keys(connection: Connection, job_id: str, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """(points, chunks) of those of `keys` that the job has."""
+    known: dict[str, tuple[int, int]] = {}
+    for start in range(0, len(keys), _NAMES_A_QUERY):
+        rows = connection.execute(
+            select(metric_keys.c.key, metric_keys.c.points, metric_keys.c.chunks).where(
+                metric_keys.c.job_id == job_id, metric_keys.c.key.in_(keys[start : start + _NAMES_A_QUERY])
+            )
+        ).all()
+        known.update((row.key, (row.points, row.chunks)) for row in rows)
+    return known
 
 
-def _take_open_chunk(connection: Connection, place: tuple[str, str, int], chunks: int) -> tuple[int, Columns]:
-    """How many chunks are closed, and the points of the open one of this attempt, which is taken out."""
-    job_id, key, attempt = place
-    last = (metric_chunks.c.job_id == job_id) & (metric_chunks.c.key == key) & (metric_chunks.c.number == chunks)
-    is_open = (metric_chunks.c.attempt == attempt) & (metric_chunks.c["count"] < CHUNK_POINTS)
-    row = connection.execute(
-        select(metric_chunks.c.steps, metric_chunks.c["values"], metric_chunks.c.times).where(last, is_open)
-    ).first()
-    if row is None:
-        return chunks, Columns.empty()
-    connection.execute(delete(metric_chunks).where(last))
-    return chunks - 1, Columns.unpack(*row)
+def _admit_keys(
+    connection: Connection, job_id: str, points: Mapping[str, Columns], known: Mapping[str, object]
+) -> tuple[dict[str, Columns], int]:
+    """Those of `points` that there is room for, and how many points are left out."""
+    new = [key for key in points if key not in known]
+    if not new:
+        return dict(points), 0
+    counted = select(func.count()).select_from(metric_keys).where(metric_keys.c.job_id == job_id)
+    room = max(0, KEYS_AT_MOST - connection.execute(counted).scalar_one())
+    refused = set(new[room:])
+    kept = {key: columns for key, columns in points.items() if key not in refused}
+    return kept, sum(len(points[key]) for key in refused)
+
+
+def _load_open_chunks(connection: Connection, job_id: str, attempt: int, keys: Iterable[str]) -> dict[str, Columns]:
+    """The points of each key's last chunk where it is this attempt's and not full."""
+    wanted = list(keys)
+    opened: dict[str, Columns] = {}
+    for start in range(0, len(wanted), _NAMES_A_QUERY):
+        is_last = (metric_keys.c.job_id == metric_chunks.c.job_id) & (metric_keys.c.key == metric_chunks.c.key)
+        rows = connection.execute(
+            select(metric_chunks.c.key, metric_chunks.c.steps, metric_chunks.c["values"], metric_chunks.c.times)
+            .select_from(metric_keys)
+            .join(metric_chunks, is_last & (metric_keys.c.chunks == metric_chunks.c.number))
+            .where(
+                metric_keys.c.job_id == job_id,
+                metric_keys.c.key.in_(wanted[start : start + _NAMES_A_QUERY]),
+                metric_chunks.c.attempt == attempt,
+                metric_chunks.c["count"] < CHUNK_POINTS,
+            )
+        ).all()
+        opened.update((key, Columns.unpack(*packed)) for key, *packed in rows)
+    return opened
+
+
+def _replace_chunks(
+    connection: Connection, job_id: str, taken: Sequence[tuple[str, int]], rows: Sequence[dict[str, Any]]
+) -> None:
+    if taken:
+        connection.execute(
+            delete(metric_chunks).where(
+                metric_chunks.c.job_id == job_id,
+                metric_chunks.c.key == bindparam("b_key"),
+                metric_chunks.c.number == bindparam("b_number"),
+            ),
+            [{"b_key": key, "b_number": number} for key, number in taken],
+        )
+    if rows:
+        connection.execute(insert(metric_chunks), rows)
+
+
+def _write_keys(
+    connection: Connection, job_id: str, keys: Sequence[dict[str, Any]], known: Mapping[str, object]
+) -> None:
+    changed = [row for row in keys if row["b_key"] in known]
+    if changed:
+        here = (metric_keys.c.job_id == job_id) & (metric_keys.c.key == bindparam("b_key"))
+        connection.execute(
+            update(metric_keys).where(here).values(points=bindparam("b_points"), chunks=bindparam("b_chunks")), changed
+        )
+    new = [
+        {"job_id": job_id, "key": row["b_key"], "points": row["b_points"], "chunks": row["b_chunks"]}
+        for row in keys
+        if row["b_key"] not in known
+    ]
+    if new:
+        connection.execute(insert(metric_keys), new)
 
 
 def _build_chunk(columns: Columns) -> dict[str, Any]:

@@ -1,5 +1,7 @@
+import asyncio
 import json
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -176,6 +178,35 @@ def test_a_link_or_a_pipe_in_the_place_of_a_spool_file_is_not_read(tmp_path: Pat
             assert any("is not read" in note for note in await site.notes(attempt))
 
     run(_scenario())
+
+
+def test_folders_nested_without_end_do_not_hold_up_the_end(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            attempt = await site.start_attempt()
+            site.spool(attempt)
+            layout = site.storage.attempt(attempt.id)
+            _nest(layout.checkpoints, 1500)
+            try:
+                outputs, _ = await _finaliser(site).finalise(_ended(attempt))
+            finally:
+                # Python's own removal, which pytest would use, does not get down there.
+                await asyncio.to_thread(subprocess.run, ["rm", "-rf", str(layout.checkpoints)], check=True)
+            assert outputs == {"artifacts": [], "checkpoints": []}
+
+    run(_scenario())
+
+
+def _nest(top: Path, depth: int) -> None:
+    """Folders in folders, deeper than a path may be long."""
+    top.mkdir()
+    descriptor = os.open(top, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=descriptor)
+        inner = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
 
 
 def test_a_damaged_or_foreign_exit_record_is_none(tmp_path: Path) -> None:

@@ -168,6 +168,7 @@ async def _post_endless(served: Served) -> int:
         (gzip.compress(b"one") + gzip.compress(b"two"), "gzip"),
         (b"x", "br"),
     ],
+    ids=["no gzip", "cut short", "two streams", "another encoding"],
 )
 def test_a_body_that_cannot_be_unpacked_is_refused(tmp_path: Path, body: bytes, encoding: str) -> None:
     async def _scenario() -> None:

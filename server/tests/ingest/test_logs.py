@@ -74,3 +74,19 @@ def test_a_file_that_is_gone_and_bytes_never_received_are_missing(tmp_path: Path
             assert (piece.missing, len(piece.content)) == (((2, 6),), 4)
 
     run(_scenario())
+
+
+def test_a_long_log_goes_into_several_files(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            attempt = await site.start_attempt()
+            body = LOG * 4  # 1 MiB
+            for number in range(66):
+                await site.receiver.take(attempt, "log", number * len(body), body)
+            assert len(list((tmp_path / "logs" / attempt.id).iterdir())) == 2
+            logs = Logs(site.stores)
+            assert await logs.find_missing(attempt.id, verify=True) == ()
+            piece = await logs.read_log(attempt.id, 64 * len(body) - 100, 200)
+            assert piece.content == body[-100:] + body[:100]
+
+    run(_scenario())

@@ -20,7 +20,7 @@ _UPLOAD: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
         "description": "The plain tar, or the same compressed with zstd and told so by Content-Encoding.",
-        "content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}},
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
 

@@ -139,6 +139,9 @@ class ConsoleUnderTest:
     def client(self, headers: dict[str, str] | None = None) -> TestClient:
         return TestClient(self.app, headers=headers, raise_server_exceptions=False)
 
+    def local_client(self) -> TestClient:
+        return TestClient(self.app, client=("127.0.0.1", 50000), raise_server_exceptions=False)
+
     def keep_workspace(self) -> None:
         path = self.services.blobs.path_of(digest_bytes(WORKSPACE))
         path.parent.mkdir(parents=True, exist_ok=True)

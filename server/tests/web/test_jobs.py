@@ -114,7 +114,7 @@ def test_the_outputs_of_all_attempts_are_listed(console: ConsoleUnderTest) -> No
     job = submit(console, headers)
     ended = go(console, begin(console, job), Reason.EXITED_ZERO)
     assert ended.attempt is not None
-    left = {
+    left: dict[str, object] = {
         "artifacts": [{"path": "model.bin", "bytes": 3, "sha256": None}],
         "checkpoints": [{"step": 7, "path": "ckpt/step-7", "bytes": 9, "committed": True}],
     }

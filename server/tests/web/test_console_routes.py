@@ -1,0 +1,69 @@
+import time
+
+from server.tests.web.support import ConsoleUnderTest, submit
+from starforge.contract.api import MethodList, ProfileList
+from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
+
+
+def test_who_answers_needs_no_sign_in(console: ConsoleUnderTest) -> None:
+    meta = console.client().get("/api/v1/meta").json()
+    assert meta["jobspec"] == ["forge/v2"]
+
+
+def test_a_token_says_whose_it_is_and_how_long(console: ConsoleUnderTest) -> None:
+    answer = console.client(console.add_user("root", "admin")).get("/api/v1/whoami").json()
+    assert (answer["user"], answer["role"], answer["scopes"]) == ("root", "admin", ["admin", "read", "submit"])
+    assert 89 < (answer["token_expires_at"] - time.time()) / 86400 < 91
+
+
+def test_signing_out_ends_the_token_at_once(console: ConsoleUnderTest) -> None:
+    client = console.client(console.add_user("ann"))
+    assert client.get("/api/v1/whoami").status_code == 200
+    assert client.post("/api/v1/tokens/revoke-self").status_code == 204
+    answer = client.get("/api/v1/whoami")
+    assert (answer.status_code, answer.json()["code"]) == (401, "token_refused")
+
+
+def test_published_methods_carry_the_digest_that_locks_name(console: ConsoleUnderTest) -> None:
+    answer = MethodList.model_validate(console.client(console.add_user("ann")).get("/api/v1/methods").json())
+    published = {method.name: method.digest for method in answer.items}
+    assert published == {name: recipe.digest for name, recipe in console.services.catalog.items()}
+
+
+def test_profiles_are_the_built_in_ones_and_those_of_the_machines(console: ConsoleUnderTest) -> None:
+    gpus = tuple(
+        GpuView(uuid=str(n), index=n, name="H200", series="h200", memory_bytes=None, state=GpuState.FREE)
+        for n in range(4)
+    )
+    node = NodeView(name="big", gpus=gpus, cpus=64, memory_bytes=1 << 40)
+    console.fleets.views["local"] = FleetView(fleet="local", nodes=(node,))
+    answer = ProfileList.model_validate(console.client(console.add_user("ann")).get("/api/v1/profiles").json())
+    assert [(one.name, one.series, one.gpus_per_node) for one in answer.items] == [
+        ("any", None, 64),
+        ("cpu", None, 0),
+        ("h200", "h200", 4),
+    ]
+
+
+def test_health_needs_no_sign_in(console: ConsoleUnderTest) -> None:
+    assert console.client().get("/healthz").json() == {"status": "ok"}
+
+
+def test_figures_are_for_administrators_elsewhere_and_for_every_process_here(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("ann")
+    submit(console, headers)
+    assert console.client().get("/metrics").status_code == 401
+    assert console.client(headers).get("/metrics").status_code == 403
+    page = console.client(console.add_user("root", "admin")).get("/metrics")
+    assert 'starforge_jobs{state="QUEUED"} 1.0' in page.text
+    here = console.local_client().get("/metrics")
+    assert here.status_code == 200
+
+
+def test_the_document_describes_problems_and_the_way_to_sign_in(console: ConsoleUnderTest) -> None:
+    document = console.client().get("/api/v1/openapi.json").json()
+    assert "Problem" in document["components"]["schemas"]
+    assert document["security"] == [{"token": []}]
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            assert "application/problem+json" in operation["responses"]["422"]["content"], path

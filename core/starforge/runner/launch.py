@@ -14,7 +14,7 @@ from starforge.runner.desk import Desk
 from starforge.runner.endings import Refusal
 from starforge.runner.masking import build_patterns
 from starforge.runner.places import Places
-from starforge.runner.prepare import Launch, apply_plan, build_launch, make_report_file
+from starforge.runner.prepare import Launch, apply_plan, build_launch, make_report_file, remove_report_file
 from starforge.runner.probe import refuse_unfit_image
 from starforge.runner.processes import Child, become_subreaper
 from starforge.runner.verify import publish_work, unpack_workspace, wait_for_work
@@ -49,6 +49,15 @@ def start_training(capsule: contract.Capsule, desk: Desk) -> Optional[Started]:
         return None
     desk.check()
     report_file = make_report_file()
+    try:
+        return _start_in(capsule, desk, resume, report_file)
+    except Refusal:
+        remove_report_file(report_file)
+        raise
+
+
+def _start_in(capsule: contract.Capsule, desk: Desk, resume: Optional[Committed], report_file: str) -> Started:
+    places, spool = desk.places, desk.spool
     launch = build_launch(capsule, places, desk.secrets, report_file, resume)
     if not become_subreaper():
         text = "this kernel or Python lets detached processes escape: they are ended with the container"

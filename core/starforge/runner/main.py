@@ -65,9 +65,12 @@ def _run_attempt(desk: Desk, refusal: Optional[Refusal]) -> Ending:
     started = start_training(capsule, desk)
     if started is None:
         return Ending(0, complete=True, reason="already_complete", message="every step was trained by earlier attempts")
-    from starforge.runner.watch import watch  # noqa: PLC0415 - the training process does not wait for it
+    try:
+        from starforge.runner.watch import watch  # noqa: PLC0415 - the training process does not wait for it
 
-    return watch(capsule, desk, started)
+        return watch(capsule, desk, started)
+    finally:
+        started.child.end_descendants()  # nothing runs on unwatched, also when the runner itself fails
 
 
 def _conclude(desk: Desk, ending: Ending) -> int:

@@ -75,6 +75,14 @@ def make_report_file() -> str:
     raise Refusal(_START_FAILED, "start_failed", text)
 
 
+def remove_report_file(path: str) -> None:
+    """Remove it once it was read to its end; where the container is no container, nothing else would."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return  # the job removed it, or its directory
+
+
 def apply_plan(capsule: contract.Capsule, places: Places, resume: Optional[Committed], root: str) -> None:
     """Write the plan's files and the resolved configuration below `root`, and link the inputs there. Raises Refusal."""
     spec = capsule.spec.get("spec")

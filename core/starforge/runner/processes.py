@@ -91,7 +91,8 @@ class Child:
     def end_descendants(self, patience_s: float = 10.0) -> List[int]:
         """Kill every descendant until none is left; give the ids of those that could not be ended in time."""
         deadline = time.monotonic() + patience_s
-        self.signal_group(signal.SIGKILL)
+        if self.status is None or self.is_group_alive():
+            self.signal_group(signal.SIGKILL)
         while True:
             self.reap()
             left = find_descendants(os.getpid())

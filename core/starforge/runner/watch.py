@@ -9,6 +9,7 @@ from starforge.runner.echo import Echo
 from starforge.runner.endings import Ending
 from starforge.runner.launch import Started
 from starforge.runner.masking import Masker
+from starforge.runner.prepare import remove_report_file
 from starforge.runner.progress import Progress, decide_complete
 from starforge.runner.sources import ReportSource
 from starforge.runner.spool import Spool
@@ -33,6 +34,7 @@ def watch(capsule: contract.Capsule, desk: Desk, started: Started) -> Ending:
         started.child.end_descendants()
         chores.end()
         echo.close()
+        remove_report_file(started.report_file)
     _declare_missing_curve(capsule.plan, spool, progress)
     code = started.child.code if started.child.code is not None else _KILLED
     return Ending(

@@ -80,7 +80,7 @@ class Attempt:
         self.environment: dict[str, str] = {}
         self.started: list[subprocess.Popen[bytes]] = []
 
-    def prepare(self, *argv: str, plan: contract.Plan | None = None, **members: Any) -> "Attempt":  # noqa: ANN401 - members of a Capsule
+    def prepare(self, *argv: str, plan: contract.Plan | None = None, **members: Any) -> "Attempt":
         """Write the capsule: the job runs `argv`; `plan` and `members` say what else differs."""
         plan = replace(plan, argv=argv) if plan is not None else contract.Plan(argv=argv)
         capsule = contract.Capsule(
@@ -100,7 +100,7 @@ class Attempt:
         self.digest = hash_of(self.capsule / contract.SUMS_FILE)
         return self
 
-    def python(self, code: str, interpreter: str = sys.executable, **members: Any) -> "Attempt":  # noqa: ANN401 - members of a Capsule
+    def python(self, code: str, interpreter: str = sys.executable, **members: Any) -> "Attempt":
         """Write a capsule whose job is this Python program."""
         return self.prepare(interpreter, "-c", code, **members)
 

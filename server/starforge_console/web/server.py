@@ -3,10 +3,10 @@
 import asyncio
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
@@ -77,17 +77,29 @@ async def serve(
             StreamEndingServer(_configure(ingest), lambda: None),
         )
         listening = Listening(api_socket.getsockname()[1], ingest_socket.getsockname()[1])
-        async with asyncio.TaskGroup() as group:
-            for server, listener in zip(servers, (api_socket, ingest_socket), strict=True):
-                group.create_task(server.run_on(listener))
-            try:
-                for server in servers:
-                    await server.is_up.wait()
-                await on_ready(listening)
-                await stop.wait()
-            finally:
-                for server in servers:
-                    server.should_exit = True
+        running = [
+            asyncio.create_task(server.run_on(listener))
+            for server, listener in zip(servers, (api_socket, ingest_socket), strict=True)
+        ]
+        try:
+            for server in servers:
+                await _first_of(server.is_up.wait(), running)
+            await on_ready(listening)
+            await _first_of(stop.wait(), running)
+        finally:
+            # Told, not cancelled: each ends its streams and answers what it has begun to answer.
+            for server in servers:
+                server.should_exit = True
+            await asyncio.gather(*running)
+
+
+async def _first_of(event: Coroutine[Any, Any, object], running: Sequence[asyncio.Task[None]]) -> None:
+    """Wait for `event`, or for a server that ended by itself."""
+    waiting = asyncio.ensure_future(event)
+    try:
+        await asyncio.wait([waiting, *running], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
 
 
 def _configure(app: ASGIApp) -> uvicorn.Config:

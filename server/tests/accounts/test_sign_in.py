@@ -1,0 +1,160 @@
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from starforge.errors import Busy, InputError, SignInRequired, StarForgeError
+from starforge_console.accounts.sign_in import Accounts
+from starforge_console.accounts.throttle import FAILURES_AT_ONCE, PEERS_AT_MOST, Throttle
+from starforge_console.accounts.tokens import PERSONAL, Issued, make_personal_token, parse_scopes, scopes_of_role
+from starforge_console.domain.tokens import hash_token
+from starforge_console.errors import TokenRefused
+from starforge_console.ledger.accounts import Account, add_token, add_user, find_account, revoke_token
+from starforge_console.ledger.database import Database, upgrade_schema
+
+PEER = "10.0.0.7"
+DAY_S = 86400.0
+
+
+class HandClock:
+    """Moved by the test alone."""
+
+    def __init__(self) -> None:
+        self.at = 1_000_000.0
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Database]:
+    upgrade_schema(tmp_path / "ledger.db", "ledger")
+    opened = Database(tmp_path / "ledger.db", "ledger")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def accounts(ledger: Database, clock: HandClock) -> Accounts:
+    return Accounts(ledger, clock)
+
+
+def issue(ledger: Database, clock: HandClock, days: float = 90) -> Issued:
+    user_id = ledger.write_now(lambda c: add_user(c, "ann", "member", clock.now()))
+    issued = make_personal_token(user_id, scopes_of_role("member"), "test", clock.now(), days)
+    ledger.write_now(lambda c: add_token(c, issued.kept, clock.now()))
+    return issued
+
+
+def sign_in(accounts: Accounts, token: str, peer: str = PEER) -> Account:
+    return asyncio.run(accounts.authenticate(f"Bearer {token}", peer))
+
+
+def test_a_token_speaks_for_its_user(ledger: Database, clock: HandClock, accounts: Accounts) -> None:
+    account = sign_in(accounts, issue(ledger, clock).text.reveal())
+    assert (account.user, account.role, account.scopes) == ("ann", "member", frozenset({"read", "submit"}))
+
+
+def test_the_ledger_holds_the_hash_and_never_the_token(ledger: Database, clock: HandClock, tmp_path: Path) -> None:
+    issued = issue(ledger, clock)
+    token = issued.text.reveal()
+    assert ledger.read_now(lambda c: find_account(c, hash_token(token), PERSONAL, clock.now())) is not None
+    ledger.close()
+    stored = b"".join(path.read_bytes() for path in tmp_path.glob("ledger.db*"))
+    assert hash_token(token).encode() in stored
+    assert token.encode() not in stored
+    assert token not in repr(issued)
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", "Basic sfp_x", "Bearer xyz", "sfp_x"])
+def test_a_header_without_a_personal_token_asks_to_sign_in(accounts: Accounts, header: str | None) -> None:
+    with pytest.raises(SignInRequired):
+        asyncio.run(accounts.authenticate(header, PEER))
+
+
+def test_an_expired_token_is_refused_also_while_it_is_remembered(
+    ledger: Database, clock: HandClock, accounts: Accounts
+) -> None:
+    token = issue(ledger, clock, days=0.5 / DAY_S).text.reveal()
+    sign_in(accounts, token)
+    clock.at += 0.6
+    with pytest.raises(TokenRefused):
+        sign_in(accounts, token)
+
+
+def test_a_token_that_this_process_revoked_is_refused_at_once(
+    ledger: Database, clock: HandClock, accounts: Accounts
+) -> None:
+    token = issue(ledger, clock).text.reveal()
+    sign_in(accounts, token)
+    asyncio.run(accounts.revoke(f"Bearer {token}"))
+    with pytest.raises(TokenRefused):
+        sign_in(accounts, token)
+
+
+def test_a_token_that_another_process_revoked_is_refused_within_a_second(
+    ledger: Database, clock: HandClock, accounts: Accounts
+) -> None:
+    token = issue(ledger, clock).text.reveal()
+    sign_in(accounts, token)
+    ledger.write_now(lambda c: revoke_token(c, hash_token(token), clock.now()))
+    clock.at += 1.0
+    with pytest.raises(TokenRefused):
+        sign_in(accounts, token)
+
+
+def test_failures_of_one_address_are_slowed_down_and_no_other_address_is(
+    ledger: Database, clock: HandClock, accounts: Accounts
+) -> None:
+    token = issue(ledger, clock).text.reveal()
+    sign_in(accounts, token)
+    for number in range(FAILURES_AT_ONCE):
+        with pytest.raises(TokenRefused):
+            sign_in(accounts, f"sfp_guess-{number}")
+    with pytest.raises(Busy) as refusal:
+        sign_in(accounts, "sfp_one-more")
+    assert refusal.value.retry_after_s > 0
+    assert sign_in(accounts, token).user == "ann", "a token that is remembered goes on"
+    assert sign_in(accounts, token, peer="10.0.0.8").user == "ann"
+    clock.at += refusal.value.retry_after_s
+    assert sign_in(accounts, token).user == "ann"
+
+
+def test_the_throttle_remembers_a_bounded_number_of_addresses() -> None:
+    throttle = Throttle()
+    for number in range(3 * PEERS_AT_MOST):
+        throttle.count_failure(f"peer-{number}", 0.0)
+    assert len(throttle._peers) == PEERS_AT_MOST
+
+
+@pytest.mark.parametrize(
+    ("names", "role", "granted"),
+    [
+        (["submit"], "member", {"read", "submit"}),
+        ([" read ", ""], "member", {"read"}),
+        (["admin"], "admin", {"read", "admin"}),
+    ],
+)
+def test_scopes_are_granted_within_the_role(names: list[str], role: str, granted: set[str]) -> None:
+    assert parse_scopes(names, role) == granted
+
+
+@pytest.mark.parametrize(("names", "role"), [(["admin"], "member"), (["fly"], "admin")])
+def test_scopes_beyond_the_role_or_unknown_are_refused(names: list[str], role: str) -> None:
+    with pytest.raises(InputError):
+        parse_scopes(names, role)
+
+
+@pytest.mark.parametrize("days", [0, -1, float("nan"), float("inf"), 4000])
+def test_a_token_lives_between_a_moment_and_ten_years(days: float) -> None:
+    with pytest.raises(StarForgeError):
+        make_personal_token(1, frozenset({"read"}), "test", 0.0, days)

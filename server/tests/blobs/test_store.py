@@ -1,0 +1,146 @@
+import asyncio
+import os
+import stat
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import pytest
+from backports.zstd import ZstdCompressor, compress
+
+from starforge.contract.canonical import digest_bytes
+from starforge.errors import NotFound
+from starforge_console.blobs.store import BlobStore
+from starforge_console.blobs.upload import Encoding
+from starforge_console.errors import BlobRefused, TooLarge
+
+MIB = 1 << 20
+LIMIT = 8 * MIB
+
+
+async def in_pieces(content: bytes, size: int = 4096) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), size):
+        yield content[start : start + size]
+
+
+def put(store: BlobStore, content: bytes, *, sent: bytes | None = None, encoding: Encoding = Encoding.IDENTITY) -> int:
+    pieces = in_pieces(content if sent is None else sent)
+    return asyncio.run(store.put(digest_bytes(content), pieces, encoding))
+
+
+def files_below(root: Path) -> Iterable[Path]:
+    return [path for path in root.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("content", [b"", b"x", os.urandom(3 * MIB + 17)], ids=["empty", "byte", "large"])
+@pytest.mark.parametrize("encoding", list(Encoding))
+def test_what_was_put_is_read_back(tmp_path: Path, content: bytes, encoding: Encoding) -> None:
+    store = BlobStore(tmp_path, LIMIT)
+    sent = compress(content) if encoding is Encoding.ZSTD else content
+    assert put(store, content, sent=sent, encoding=encoding) == len(content)
+
+    async def read() -> bytes:
+        return b"".join([piece async for piece in store.read(digest_bytes(content))])
+
+    assert asyncio.run(read()) == content
+    assert asyncio.run(store.find_size(digest_bytes(content))) == len(content)
+
+
+def test_a_blob_lies_under_its_digest_and_is_read_only(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, LIMIT)
+    put(store, b"content")
+    name = digest_bytes(b"content").removeprefix("sha256:")
+    path = tmp_path / "blobs" / "sha256" / name[:2] / name
+    assert path.read_bytes() == b"content"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o444
+
+
+def test_content_with_another_digest_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, LIMIT)
+    with pytest.raises(BlobRefused, match="is sha256:"):
+        put(store, b"content", sent=b"forgery")
+    assert files_below(tmp_path) == []
+
+
+def test_several_frames_are_one_content(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, LIMIT)
+    assert put(store, b"onetwo", sent=compress(b"one") + compress(b"two"), encoding=Encoding.ZSTD) == 6
+
+
+@pytest.mark.parametrize(
+    "sent", [b"no zstd at all", compress(b"content")[:-3], compress(b"content") + b"rest"], ids=["none", "cut", "rest"]
+)
+def test_broken_zstd_is_refused(tmp_path: Path, sent: bytes) -> None:
+    store = BlobStore(tmp_path, LIMIT)
+    with pytest.raises(BlobRefused):
+        put(store, b"content", sent=sent, encoding=Encoding.ZSTD)
+    assert files_below(tmp_path) == []
+
+
+def test_a_small_body_that_unpacks_to_much_is_stopped_at_the_bound(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, LIMIT)
+    packer = ZstdCompressor()
+    bomb = b"".join(packer.compress(bytes(MIB)) for _ in range(512)) + packer.flush()
+    assert len(bomb) < MIB
+    largest = 0
+
+    async def watched() -> AsyncIterator[bytes]:
+        nonlocal largest
+        async for piece in in_pieces(bomb):
+            yield piece
+            largest = max(largest, *(path.stat().st_size for path in files_below(tmp_path)), 0)
+
+    with pytest.raises(TooLarge):
+        asyncio.run(store.put(digest_bytes(b"never"), watched(), Encoding.ZSTD))
+    assert largest <= LIMIT
+    assert files_below(tmp_path) == []
+
+
+def test_more_than_the_bound_is_refused_without_compression_too(tmp_path: Path) -> None:
+    with pytest.raises(TooLarge, match="FORGE_WORKSPACE_MAX_BYTES"):
+        put(BlobStore(tmp_path, 10), b"eleven bytes")
+
+
+def test_a_second_upload_changes_nothing(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, LIMIT)
+    put(store, b"content")
+    before = store.path_of(digest_bytes(b"content")).stat()
+    assert put(store, b"content") == 7
+    after = store.path_of(digest_bytes(b"content")).stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+
+
+def test_many_uploads_of_one_digest_at_once_all_succeed(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, LIMIT)
+    content = os.urandom(2 * MIB)
+
+    async def put_all() -> list[int]:
+        sends = [store.put(digest_bytes(content), in_pieces(content), Encoding.IDENTITY) for _ in range(8)]
+        return list(await asyncio.gather(*sends))
+
+    assert asyncio.run(put_all()) == [len(content)] * 8
+    assert [path.read_bytes() for path in files_below(tmp_path)] == [content]
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, LIMIT)
+
+    async def broken() -> AsyncIterator[bytes]:
+        yield bytes(2 * MIB)
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        asyncio.run(store.put(digest_bytes(b"x"), broken(), Encoding.IDENTITY))
+    assert files_below(tmp_path) == []
+
+
+def test_a_blob_that_is_not_here_is_no_size_and_no_content(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path, LIMIT)
+    digest = digest_bytes(b"missing")
+    assert asyncio.run(store.find_size(digest)) is None
+
+    async def read() -> None:
+        async for _ in store.read(digest):
+            pass
+
+    with pytest.raises(NotFound):
+        asyncio.run(read())

@@ -1,0 +1,118 @@
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from starforge_console.cli import main
+
+LINK = re.compile(r"http://127\.0\.0\.1:7080/signin/[A-Za-z0-9_-]{43}\n")
+TOKEN = re.compile(r"sfp_[A-Za-z0-9_-]{43}\n")
+
+
+class Command:
+    """The command in a process of the test's own, with state and storage of the test's own."""
+
+    def __init__(self, root: Path) -> None:
+        self.state = root / "state"
+        self.env = {
+            "FORGE_CONSOLE_STATE_DIR": str(self.state),
+            "FORGE_STORAGE_ROOT": str(root / "storage"),
+            "FORGE_PUBLIC_URL": "http://127.0.0.1:7080",
+        }
+
+    def __call__(self, *arguments: str) -> Result:
+        return CliRunner().invoke(main, arguments, env=self.env)
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(tmp_path)
+
+
+def test_init_prints_a_sign_in_link_and_nothing_else_on_standard_output(command: Command) -> None:
+    done = command("init", "--admin", "ann")
+    assert done.exit_code == 0, done.stderr
+    assert LINK.fullmatch(done.stdout)
+    assert "sign in as ann" in done.stderr
+
+
+def test_init_again_says_so_and_prints_no_link(command: Command) -> None:
+    command("init")
+    done = command("init")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "was set up before, with admin as its administrator" in done.stderr
+
+
+def test_a_new_link_is_for_the_administrator_who_is_there(command: Command) -> None:
+    first = command("init", "--admin", "ann").stdout
+    done = command("init", "--new-link", "--admin", "bob")
+    assert LINK.fullmatch(done.stdout)
+    assert done.stdout != first
+    assert "sign in as ann" in done.stderr
+
+
+def test_a_token_is_printed_alone(command: Command) -> None:
+    command("init")
+    done = command("token", "create", "--user", "admin", "--scopes", "read,submit,admin", "--days", "1")
+    assert done.exit_code == 0, done.stderr
+    assert TOKEN.fullmatch(done.stdout)
+    assert done.stderr == ""
+
+
+def test_a_token_is_made_while_another_process_writes_to_the_ledger(command: Command) -> None:
+    command("init")
+    console = sqlite3.connect(command.state / "ledger.db", isolation_level=None)
+    try:
+        console.execute("INSERT INTO facts VALUES ('written', 'by the console')")
+        assert TOKEN.fullmatch(command("token", "create", "--user", "admin").stdout)
+        assert console.execute("SELECT count(*) FROM tokens WHERE kind = 'personal'").fetchone() == (1,)
+    finally:
+        console.close()
+
+
+def test_a_user_is_added_with_a_link(command: Command) -> None:
+    command("init")
+    assert LINK.fullmatch(command("user", "add", "bob").stdout)
+    assert TOKEN.fullmatch(command("token", "create", "--user", "bob").stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "said"),
+    [
+        (("token", "create", "--user", "admni"), 1, "did you mean 'admin'?"),
+        (("token", "create", "--user", "admin", "--scopes", "fly"), 2, "there is no scope 'fly'"),
+        (("token", "create", "--user", "admin", "--days", "0"), 2, "cannot live 0 days"),
+        (("user", "add", "admin"), 1, "there is a user 'admin' already"),
+        (("user", "add", "Not A Name"), 2, "cannot be the name of a user"),
+    ],
+)
+def test_an_error_says_what_to_do_and_prints_nothing_on_standard_output(
+    command: Command, arguments: tuple[str, ...], exit_code: int, said: str
+) -> None:
+    command("init")
+    done = command(*arguments)
+    assert (done.exit_code, done.stdout) == (exit_code, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_console_that_was_not_set_up_names_init(command: Command) -> None:
+    done = command("token", "create", "--user", "admin")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "starforge-console init" in done.stderr
+
+
+def test_a_setting_that_cannot_be_used_is_named(command: Command) -> None:
+    command.env["FORGE_LISTEN"] = "nowhere"
+    done = command("init")
+    assert done.exit_code == 2
+    assert "FORGE_LISTEN" in done.stderr
+
+
+def test_a_setting_that_nothing_reads_is_told(command: Command) -> None:
+    command.env["FORGE_LISTNE"] = "127.0.0.1:1"
+    done = command("init")
+    assert done.exit_code == 0
+    assert "FORGE_LISTNE is set, and nothing reads it" in done.stderr

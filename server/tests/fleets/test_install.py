@@ -1,0 +1,118 @@
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from starforge_console.errors import SettingsError
+from starforge_console.fleets.install import check_local, load_install, prepare_install, prepare_state
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.fleets import list_fleets
+from starforge_console.settings.console import (
+    ConsoleSettings,
+    HttpSettings,
+    LocalSettings,
+    PathSettings,
+    PolicySettings,
+)
+
+MOUNTS = """\
+overlay / overlay rw 0 0
+tmpfs /run tmpfs rw 0 0
+nas:/home /home nfs4 rw 0 0
+/dev/sdb1 /home/local\\040disk ext4 rw 0 0
+"""
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def ledger(state: Path) -> Iterator[Database]:
+    prepare_state(state)
+    opened = Database(state / "ledger.db", "ledger")
+    yield opened
+    opened.close()
+
+
+def settings_for(tmp_path: Path, storage: str = "storage") -> ConsoleSettings:
+    return ConsoleSettings(
+        paths=PathSettings(console_state_dir=tmp_path / "state", storage_root=tmp_path / storage),
+        http=HttpSettings(),
+        local=LocalSettings(),
+        policy=PolicySettings(),
+    )
+
+
+def test_the_state_is_for_its_owner_alone(state: Path, ledger: Database) -> None:
+    assert ledger.read_now(list_fleets) == []
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700
+    for name in ("ledger.db", "series.db"):
+        assert stat.S_IMODE((state / name).stat().st_mode) == 0o600
+
+
+def test_a_state_directory_that_others_may_enter_is_refused_and_left_as_it_is(state: Path) -> None:
+    state.mkdir(mode=0o755)
+    state.chmod(0o755)
+    with pytest.raises(SettingsError, match="open to others"):
+        prepare_state(state)
+    assert stat.S_IMODE(state.stat().st_mode) == 0o755
+    assert list(state.iterdir()) == []
+
+
+def test_a_second_time_finds_what_the_first_made(tmp_path: Path, ledger: Database) -> None:
+    settings = settings_for(tmp_path)
+    first = prepare_install(ledger, settings, 1.0)
+    assert prepare_install(ledger, settings, 2.0) == first
+    assert load_install(ledger, settings.storage_root) == first
+    assert [(fleet.name, fleet.kind) for fleet in ledger.read_now(list_fleets)] == [("local", "local")]
+
+
+def test_two_installs_on_one_storage_root_have_ids_of_their_own(tmp_path: Path, ledger: Database) -> None:
+    first = prepare_install(ledger, settings_for(tmp_path), 1.0)
+    other_state = tmp_path / "other"
+    prepare_state(other_state)
+    other = Database(other_state / "ledger.db", "ledger")
+    try:
+        second = prepare_install(other, settings_for(tmp_path), 1.0)
+    finally:
+        other.close()
+    assert first.id != second.id
+    assert first.storage_id == second.storage_id
+
+
+def test_a_storage_root_that_lost_its_mark_is_no_storage(tmp_path: Path, ledger: Database) -> None:
+    settings = settings_for(tmp_path)
+    prepare_install(ledger, settings, 1.0)
+    (settings.storage_root / ".starforge-storage").unlink()
+    with pytest.raises(SettingsError, match="not this console's storage"):
+        prepare_install(ledger, settings, 2.0)
+    with pytest.raises(SettingsError, match="not this console's storage"):
+        load_install(ledger, settings.storage_root)
+
+
+def test_the_storage_of_another_console_is_refused(tmp_path: Path, ledger: Database) -> None:
+    prepare_install(ledger, settings_for(tmp_path), 1.0)
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / ".starforge-storage").write_text("0123\n")
+    with pytest.raises(SettingsError, match="not this console's storage"):
+        load_install(ledger, foreign)
+
+
+def test_a_console_that_was_not_set_up_says_so(tmp_path: Path, ledger: Database) -> None:
+    with pytest.raises(SettingsError, match="has not been set up"):
+        load_install(ledger, tmp_path)
+
+
+@pytest.mark.parametrize("path", ["/home/ann/state", "/home"])
+def test_a_state_directory_on_a_network_file_system_is_refused(path: str) -> None:
+    with pytest.raises(SettingsError, match="nfs4"):
+        check_local(Path(path), MOUNTS)
+
+
+@pytest.mark.parametrize("path", ["/var/lib/starforge", "/home/local disk/state", "/homes"])
+def test_a_local_disk_is_taken(path: str) -> None:
+    check_local(Path(path), MOUNTS)

@@ -42,9 +42,9 @@ class PackedFile:
 
     def to_json(self) -> dict[str, str | int]:
         """The member as `sf pack --json` prints it."""
-        members: dict[str, str | int] = {"path": self.path, "bytes": self.bytes, "mode": f"{self.mode:04o}"}
+        members: dict[str, str | int] = {"path": in_utf8(self.path), "bytes": self.bytes, "mode": f"{self.mode:04o}"}
         members["sha256"] = self.sha256
-        return members if self.link is None else {**members, "link": self.link}
+        return members if self.link is None else {**members, "link": in_utf8(self.link)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,11 @@ def pack_manifest(
             if sink is not None:  # what a sink got cannot be taken back
                 break
     raise changed
+
+
+def in_utf8(path: str) -> str:
+    """A path of this machine as UTF-8 has it: the same on every machine, whatever its locale's encoding is."""
+    return os.fsencode(path).decode("utf-8", "surrogateescape")
 
 
 class _Changed(PackError):
@@ -209,13 +214,13 @@ class _Tar:
             self._sink.write(content)
 
     def add_header(self, path: str, size: int, mode: int) -> None:
-        member = tarfile.TarInfo(path)
+        member = tarfile.TarInfo(in_utf8(path))
         member.size, member.mode = size, mode
         self._write_header(member)
 
     def add_link(self, path: str, target: str) -> None:
-        member = tarfile.TarInfo(path)
-        member.type, member.linkname, member.mode = tarfile.SYMTYPE, target, 0o777
+        member = tarfile.TarInfo(in_utf8(path))
+        member.type, member.linkname, member.mode = tarfile.SYMTYPE, in_utf8(target), 0o777
         self._write_header(member)
 
     def pad(self, size: int) -> None:

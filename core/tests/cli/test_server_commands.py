@@ -1,0 +1,296 @@
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from core.tests.cli.conftest import Sf
+from core.tests.client.server import TOKEN, ConsoleState, serve
+from core.tests.workspace.trees import write_tree
+from starforge.contract.api import RefusalView
+
+
+def when_submitted(state: ConsoleState, act: Callable[[str], None]) -> threading.Thread:
+    """Act on the first job in a thread, as soon as there is one."""
+
+    def run() -> None:
+        with state.changed:
+            assert state.changed.wait_for(lambda: bool(state.jobs), timeout=30)
+            (job,) = state.jobs
+        act(job)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def play(state: ConsoleState, job: str, *, outcome: str = "SUCCEEDED") -> None:
+    state.start_attempt(job)
+    state.append_log(job, b"step 1\n")
+    state.append_log(job, b"step 2\n")
+    state.jobs[job].curves["loss"] = [1.0, 0.5, 0.25]
+    state.move(job, outcome, "exited_zero" if outcome == "SUCCEEDED" else "exited_nonzero")
+    state.append_log(job, b"", ended=True)
+
+
+def test_signing_in_keeps_the_token_for_this_user_and_never_prints_it(
+    sf: Sf, state: ConsoleState, tmp_path: Path
+) -> None:
+    with serve(state) as url:
+        result = sf("login", "--server", url + "/", "--json", stdin=f"{TOKEN}\n")
+        assert result.json["user"] == "ada"
+        assert result.json["profiles"] == ["h200"]
+        assert TOKEN not in result.out + result.err
+        file = tmp_path / "config/credential.json"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        status = sf("status", "--json").json
+        assert (status["server"], status["user"], status["jobs"]) == (url, "ada", {})
+        assert sf("logout", "--json").json == {"server": url}
+        assert sf("status").code == 1
+
+
+def test_a_token_that_the_server_refuses_is_not_kept(sf: Sf, state: ConsoleState, tmp_path: Path) -> None:
+    with serve(state) as url:
+        result = sf("login", "--server", url, stdin="wrong-token\n")
+    assert result.code == 1
+    assert "wrong-token" not in result.err
+    assert not (tmp_path / "config/credential.json").exists()
+
+
+@pytest.mark.parametrize("stdin", ["", "\n", "two words\n", "tökén\n"])
+def test_what_is_no_token_is_not_sent(sf: Sf, state: ConsoleState, stdin: str) -> None:
+    with serve(state) as url:
+        assert sf("login", "--server", url, stdin=stdin).code == 2
+    assert state.seen == []
+
+
+@pytest.mark.usefixtures("server", "project")
+def test_a_submission_carries_the_packed_project_and_the_spec(sf: Sf, state: ConsoleState) -> None:
+    words = ["--set", "steps=7", "--image", "train:2", "--retries", "2", "--max-runtime", "60", "--priority", "high"]
+    result = sf("submit", "first", "--profile", "h200:16", *words, "--note", "a try", "--json")
+    assert result.code == 0, result.err
+    (job,) = state.jobs.values()
+    spec = job.request.spec
+    assert result.json["job"] == job.view.id
+    assert result.json["uploaded"] is True
+    assert spec.spec.workspace.digest in state.blobs
+    assert (spec.spec.framework.image, spec.metadata.note) == ("train:2", "a try")
+    assert spec.spec.hyperparameters["steps"] == 7
+    assert (spec.spec.lifecycle.retries, spec.spec.lifecycle.max_runtime_s) == (2, 60)
+    assert [(pool.series, pool.nodes, pool.gpus_per_node) for pool in spec.spec.resources.pools] == [("h200", 2, 8)]
+    assert spec.spec.provenance.commit
+    assert sf("submit", "first", "--profile", "cpu", "--json").json["uploaded"] is False
+
+
+@pytest.mark.usefixtures("server", "project")
+def test_two_submissions_have_two_keys_and_a_lost_answer_has_one(sf: Sf, state: ConsoleState) -> None:
+    sf("submit", "first", "--profile", "cpu")
+    state.failures = [("/jobs", 0, {})]
+    assert sf("submit", "first", "--profile", "cpu").code == 0
+    keys = [seen.headers["idempotency-key"] for seen in state.seen if (seen.method, seen.path) == ("POST", "/jobs")]
+    assert len(keys) == 3
+    assert keys[1] == keys[2] != keys[0]
+    assert len(state.jobs) == 2
+
+
+@pytest.mark.usefixtures("server", "project")
+def test_piped_the_answer_is_the_jobs_id_alone(sf: Sf, state: ConsoleState) -> None:
+    assert sf("submit", "first", "--profile", "cpu").out.split() == list(state.jobs)
+
+
+@pytest.mark.usefixtures("server")
+def test_a_dirty_tree_is_refused_and_sent_as_it_is_when_that_is_allowed(
+    sf: Sf, state: ConsoleState, project: Path
+) -> None:
+    write_tree(project, {"common/new.py": "x"})
+    result = sf("submit", "first", "--profile", "cpu")
+    assert (result.code, state.jobs, state.blobs) == (2, {}, {})
+    assert "common/new.py" in result.err
+    assert sf("submit", "first", "--profile", "cpu", "--allow-dirty").code == 0
+    (job,) = state.jobs.values()
+    assert (job.request.allow_dirty, job.request.spec.spec.provenance.dirty_files) == (True, ("common/new.py",))
+
+
+@pytest.mark.usefixtures("server")
+def test_a_dry_run_says_everything_and_keeps_nothing(sf: Sf, state: ConsoleState, project: Path) -> None:
+    write_tree(project, {"common/new.py": "x"})
+    state.refusals = (RefusalView(code="dirty", what="the tree is dirty", gate="provenance"),)
+    result = sf("submit", "first", "--profile", "cpu", "--dry-run", "--json")
+    assert result.code == 1
+    assert result.json["admission"]["refusals"][0]["code"] == "dirty"
+    assert result.json["spec"]["metadata"]["name"] == "first"
+    assert "common/new.py" in {file["path"] for file in result.json["workspace"]["files"]}
+    assert (state.jobs, state.blobs) == ({}, {})
+    assert {seen.method for seen in state.seen if seen.path != "/admission"} == {"GET"}
+
+
+@pytest.mark.usefixtures("project")
+def test_a_dry_run_is_of_use_without_a_server(sf: Sf) -> None:
+    result = sf("submit", "first", "--profile", "cpu", "--dry-run", "--json")
+    assert (result.code, result.json["admission"]) == (0, None)
+    assert "no gate was asked" in result.err
+
+
+@pytest.mark.usefixtures("server", "project")
+def test_every_refusal_is_shown_with_what_to_do(sf: Sf, state: ConsoleState) -> None:
+    refusal = RefusalView(code="image_unknown", what="image x is not allowed", next_step="ask for y", gate="image")
+    state.refusals = (refusal, RefusalView(code="quota", what="too many GPUs", gate="quota"))
+    result = sf("submit", "first", "--profile", "cpu", "--json")
+    assert result.code == 1
+    assert "image x is not allowed. ask for y" in result.err
+    assert [item["code"] for item in result.json["error"]["refusals"]] == ["image_unknown", "quota"]
+
+
+@pytest.mark.usefixtures("server")
+def test_faults_of_the_experiment_stop_a_submission_before_anything_is_sent(
+    sf: Sf, state: ConsoleState, project: Path
+) -> None:
+    state.seen.clear()
+    write_tree(project, {"experiments/first/config.yaml": "imag: x\nnote: 7\n"})
+    result = sf("submit", "first", "--profile", "cpu", "--allow-dirty")
+    assert result.code == 2
+    assert "config.yaml:1:1" in result.err
+    assert "config.yaml:2:7" in result.err
+    assert state.seen == []
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("SUCCEEDED", 0), ("FAILED", 1), ("STOPPED", 1)])
+@pytest.mark.usefixtures("server", "project")
+def test_following_shows_the_log_on_stdout_and_ends_with_the_jobs_outcome(
+    sf: Sf, state: ConsoleState, outcome: str, code: int
+) -> None:
+    player = when_submitted(state, lambda job: play(state, job, outcome=outcome))
+    result = sf("submit", "first", "--profile", "cpu", "--follow")
+    player.join()
+    assert (result.code, result.out) == (code, "step 1\nstep 2\n")
+    assert [word in result.err for word in ("QUEUED", "RUNNING", outcome)] == [True] * 3
+
+
+@pytest.mark.usefixtures("server", "project")
+def test_following_with_json_prints_one_document_at_the_end(sf: Sf, state: ConsoleState) -> None:
+    player = when_submitted(state, lambda job: play(state, job))
+    answer = sf("submit", "first", "--profile", "cpu", "--follow", "--json").json
+    player.join()
+    assert answer["outcome"]["state"] == "SUCCEEDED"
+    assert answer["job"] in state.jobs
+
+
+def start_sf(project: Path, *words: str) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "starforge.cli.main", *words]
+    return subprocess.Popen(argv, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.usefixtures("server")
+def test_an_interrupt_leaves_the_job_running_and_says_so(state: ConsoleState, project: Path) -> None:
+    process = start_sf(project, "submit", "first", "--profile", "cpu", "--follow")
+    try:
+        when_submitted(
+            state, lambda job: (state.start_attempt(job), state.append_log(job, b"step 1\n"), None)[-1]
+        ).join()
+        assert process.stdout is not None
+        assert process.stdout.readline() == "step 1\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    (job,) = state.jobs
+    assert process.returncode == 130
+    assert f"{job} goes on" in err
+    assert f"sf job stop {job}" in err
+    assert {seen.method for seen in state.seen if seen.path.startswith(f"/jobs/{job}")} == {"GET"}
+
+
+def read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
+    assert process.stdout is not None
+    return [process.stdout.readline() for _ in range(count)]
+
+
+def test_logs_in_another_process_survive_a_restart_of_the_console(sf: Sf, state: ConsoleState, project: Path) -> None:
+    with ExitStack() as first_life:
+        url = first_life.enter_context(serve(state))
+        sf("login", "--server", url, stdin=TOKEN + "\n")
+        job = sf("submit", "first", "--profile", "cpu").out.strip()
+        state.start_attempt(job)
+        state.append_log(job, b"before\n")
+        process = start_sf(project, "job", "logs", "-f", job)
+        try:
+            assert read_lines(process, 1) == ["before\n"]
+            first_life.close()
+            state.append_log(job, b"meanwhile\n")
+            with serve(state, int(url.rpartition(":")[2])):
+                assert read_lines(process, 1) == ["meanwhile\n"]
+                state.append_log(job, b"after\n")
+                state.move(job, "SUCCEEDED", "exited_zero")
+                state.append_log(job, b"", ended=True)
+                out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+            process.wait()
+    assert (process.returncode, out) == (0, "after\n")
+    assert err.count("trying again") == 1
+
+
+@pytest.fixture
+def ended_job(sf: Sf, server: str, state: ConsoleState, project: Path) -> str:
+    assert server.startswith("http")
+    assert project.is_dir()
+    job = sf("submit", "first", "--profile", "cpu").out.strip()
+    play(state, job)
+    return job
+
+
+def test_jobs_are_listed_and_shown(sf: Sf, ended_job: str) -> None:
+    (item,) = sf("job", "ls", "--json").json["items"]
+    assert (item["id"], item["state"]) == (ended_job, "SUCCEEDED")
+    assert ended_job in sf("job", "ls").out
+    shown = sf("job", "show", ended_job).out
+    assert "model.json" in shown
+    assert "loss (3 points)" in shown
+    answer = sf("job", "show", ended_job, "--json").json
+    assert (answer["metrics"], answer["outputs"]["artifacts"][0]["path"]) == ({"loss": 3}, "model.json")
+    assert answer["spec"]["apiVersion"] == "forge/v2"
+
+
+def test_a_log_is_printed_whole_or_from_an_offset(sf: Sf, state: ConsoleState, ended_job: str) -> None:
+    state.log_piece = 4
+    assert sf("job", "logs", ended_job).out == "step 1\nstep 2\n"
+    assert sf("job", "logs", ended_job, "--offset", "7").out == "step 2\n"
+    answer = sf("job", "logs", ended_job, "--json").json
+    assert (answer["text"], answer["received_to"], answer["ended"]) == ("step 1\nstep 2\n", 14, True)
+
+
+def test_escape_sequences_of_a_job_do_not_reach_the_reader(sf: Sf, state: ConsoleState, ended_job: str) -> None:
+    state.append_log(ended_job, b"\x1b]0;owned\x07\x1b[2J\x1b[31mred\xff\n")
+    assert sf("job", "logs", ended_job, "--offset", "14").out == "red\ufffd\n"
+
+
+def test_raw_bytes_come_as_they_are(project: Path, state: ConsoleState, ended_job: str) -> None:
+    state.append_log(ended_job, b"\x1b[2J\xff\x00")
+    argv = [sys.executable, "-m", "starforge.cli.main", "job", "logs", "--raw", ended_job, "--offset", "14"]
+    done = subprocess.run(argv, cwd=project, capture_output=True, check=True, env={**os.environ})
+    assert done.stdout == b"\x1b[2J\xff\x00"
+
+
+def test_a_job_is_stopped_and_deleted(sf: Sf, state: ConsoleState, ended_job: str) -> None:
+    assert sf("job", "stop", ended_job, "--grace", "5", "--note", "enough", "--json").json["job"]["desired"] == "stop"
+    assert json.loads(state.seen[-2].body) == {"grace_s": 5.0, "note": "enough"}
+    assert sf("job", "delete", ended_job, "--json").code == 130
+    assert ended_job in state.jobs
+    assert sf("job", "delete", ended_job, "--yes", "--json").json == {"job": ended_job, "deleted": True}
+    result = sf("job", "show", ended_job)
+    assert (result.code, ended_job in result.err) == (1, True)
+
+
+@pytest.mark.usefixtures("project")
+def test_without_a_session_the_way_in_is_named_before_anything_is_packed(sf: Sf) -> None:
+    result = sf("submit", "first", "--profile", "cpu")
+    assert result.code == 1
+    assert "sf login --server URL" in result.err

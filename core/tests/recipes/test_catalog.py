@@ -1,0 +1,152 @@
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import starforge
+from starforge.contract.jobspec import JobSpec, parse_jobspec
+from starforge.errors import NotFound, ProjectError
+from starforge.recipes.adapters import build_plan
+from starforge.recipes.catalog import load_catalog, load_method, load_recipe, load_recipes, load_template
+
+MANIFEST = """\
+name: demo/fit
+version: "1"
+summary: {en: Fit}
+framework: demo
+adapter: custom
+entry: {kind: file, file: train.py}
+roles: [train]
+parameters:
+  - {name: lr, group: optim, type: number, path: optim.lr, help: The step size, minimum: 0}
+runtimes: [{id: demo-1, version: "1.0", image: "demo:1"}]
+metrics: [{kind: report}]
+checkpoints: {kind: none}
+completion: {kind: unknown}
+requires_core: "0.1.0"
+"""
+
+
+def write_recipe(root: Path, manifest: str = MANIFEST) -> Path:
+    folder = root / "demo" / "fit"
+    (folder / "template").mkdir(parents=True)
+    (folder / "recipe.yaml").write_text(manifest)
+    (folder / "template" / "train.py.template").write_text("print('hello')\n")
+    return folder
+
+
+def spec(**hyperparameters: float) -> JobSpec:
+    digest = "sha256:" + "0" * 64
+    return parse_jobspec(
+        {
+            "metadata": {"name": "first", "project": "demo"},
+            "spec": {
+                "recipe": {"name": "custom/custom", "version": "1", "digest": digest},
+                "framework": {"kind": "custom", "image": "python:3.12-slim"},
+                "resources": {"pools": [{"gpus_per_node": 0}]},
+                "hyperparameters": hyperparameters,
+                "entry": {"kind": "experiment", "value": "experiments/first"},
+                "workspace": {"digest": digest, "bytes": 1, "files": 1},
+            },
+        }
+    )
+
+
+def test_the_custom_method_comes_with_the_installation() -> None:
+    recipe = load_catalog()["custom/custom"]
+    assert (recipe.entry.file, recipe.entry.executable, recipe.open_parameters) == ("train.sh", True, True)
+    assert set(recipe.summary) == {"en", "zh-Hans"}
+
+
+def test_a_method_is_a_folder_and_nothing_else(tmp_path: Path) -> None:
+    write_recipe(tmp_path)
+    assert list(load_recipes(tmp_path)) == ["demo/fit"]
+
+
+def test_the_digest_depends_on_manifest_and_template_alone(tmp_path: Path) -> None:
+    first = load_recipe(write_recipe(tmp_path / "a"))
+    folder = write_recipe(tmp_path / "b", "# a comment\n" + MANIFEST)
+    os.utime(folder / "recipe.yaml", (1, 1))
+    assert load_recipe(folder).digest == first.digest
+    (folder / "template" / "train.py.template").write_text("print('bye')\n")
+    assert load_recipe(folder).digest != first.digest
+
+
+def test_a_manifest_with_a_fault_is_refused_with_its_place(tmp_path: Path) -> None:
+    folder = write_recipe(tmp_path, MANIFEST.replace("version:", "verzion:", 1))
+    with pytest.raises(ProjectError, match="verzion"):
+        load_recipe(folder)
+
+
+def test_a_manifest_in_the_wrong_folder_is_refused(tmp_path: Path) -> None:
+    folder = write_recipe(tmp_path, MANIFEST.replace("demo/fit", "demo/other"))
+    with pytest.raises(ProjectError, match="demo/other"):
+        load_recipe(folder)
+
+
+def test_an_unknown_method_is_answered_with_the_nearest_name() -> None:
+    with pytest.raises(NotFound, match=r"did you mean 'custom/custom'\?"):
+        load_method("custom/costum")
+
+
+def test_the_plan_of_a_custom_job_starts_its_script_in_the_experiments_folder() -> None:
+    plan = build_plan(load_method("custom/custom"), spec(lr=0.1), resume=True)
+    assert (plan.argv, plan.cwd) == (("bash", "train.sh"), "experiments/first")
+    assert (plan.checkpoint.kind, plan.complete.kind, plan.metric_sources[0].kind) == ("manifest", "finish", "report")
+
+
+def run_template(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    for name, content in load_template("custom/custom").items():
+        (folder / name).write_bytes(content)
+    own = {"PATH": os.environ["PATH"], "FORGE_PYTHON": sys.executable}
+    package = {"PYTHONPATH": str(Path(starforge.__file__).parents[1])}
+    return subprocess.run(
+        ["bash", "train.sh"],
+        cwd=folder,
+        env={**own, **package, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_fresh_custom_experiment_trains_and_leaves_curve_checkpoint_and_artifact(tmp_path: Path) -> None:
+    settings = {"steps": 60, "learning_rate": 0.05, "seed": 3, "checkpoint_every": 30}
+    (tmp_path / "spec.json").write_text(json.dumps(settings))
+    (tmp_path / "report.jsonl").touch()
+    done = run_template(
+        tmp_path,
+        FORGE_SPEC=str(tmp_path / "spec.json"),
+        FORGE_OUT_DIR=str(tmp_path / "out"),
+        FORGE_CKPT_DIR=str(tmp_path / "ckpt"),
+        FORGE_REPORT_FILE=str(tmp_path / "report.jsonl"),
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "report.jsonl").read_text().splitlines()]
+    losses = [line["values"]["loss"] for line in lines if "loss" in line.get("values", {})]
+    assert len(losses) == 60
+    assert losses[-1] < 0.8 * losses[0]
+    assert (tmp_path / "ckpt" / "step-60" / "starforge-checkpoint.json").is_file()
+    assert json.loads((tmp_path / "out" / "model.json").read_text())["loss"] == losses[-1]
+
+
+def test_the_template_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    start = tmp_path / "old"
+    start.mkdir()
+    (start / "state.json").write_text(json.dumps({"step": 199, "weights": [[0.1, 0.2, 0.3]]}))
+    done = run_template(tmp_path, FORGE_RESUME_FROM=str(start))
+    assert done.returncode == 0, done.stderr
+    assert "resuming after step 199" in done.stdout
+    assert "step 200:" in done.stdout
+    assert "step 20:" not in done.stdout
+
+
+def test_the_script_of_the_template_is_executable_and_has_unix_line_ends() -> None:
+    script = Path(starforge.__file__).parent / "recipes/builtin/custom/custom/template/train.sh"
+    assert script.stat().st_mode & stat.S_IXUSR
+    assert all(b"\r" not in content for content in load_template("custom/custom").values())

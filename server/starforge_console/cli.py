@@ -79,8 +79,11 @@ def init(admin: str, *, new_link: bool) -> None:
 def serve() -> None:
     """Serve pages, API and ingest, and run jobs, until SIGTERM or SIGINT."""
     from starforge_console import app  # noqa: PLC0415 - brings in everything
+    from starforge_console.telemetry.log import set_up_log  # noqa: PLC0415 - a help text needs none of it
 
-    sys.exit(app.run(_load_settings()))
+    settings = _load_settings()
+    set_up_log(settings.log.log_format, settings.log.log_level)
+    sys.exit(app.run(settings))
 
 
 @main.group(cls=_Commands)

@@ -1,16 +1,11 @@
 """Sending to ingest: catching up, backing off, stopping for good; the spool always holds everything."""
 
-import datetime as dt
-import ipaddress
 import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from core.tests.runner.conftest import TOKEN
 from core.tests.runner.support.attempt import Attempt, find_interpreters, until
@@ -20,6 +15,7 @@ from starforge.runner.sender import Sender
 from starforge.runner.spool import Spool
 from starforge.runner.wishes import Wishes
 
+FIXTURES = Path(__file__).parent / "fixtures"
 SLOW = "import time\nfor i in range(10): print('line', i, flush=True); time.sleep(0.05)"
 
 
@@ -142,51 +138,18 @@ def make_spool(tmp_path: Path) -> tuple[Spool, Wishes]:
     return Spool(str(tmp_path / "spool"), []), Wishes(str(tmp_path / "control.json"), 1.0)
 
 
-def make_certificate(directory: Path) -> tuple[str, ssl.SSLContext]:
-    """Make an authority that is its own server on 127.0.0.1; give its PEM and the server's side."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "ingest of the test")])
-    now = dt.datetime.now(dt.UTC)
-    usage = x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=True,
-        crl_sign=True,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = certificate.public_bytes(serialization.Encoding.PEM)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (directory / "server.pem").write_bytes(pem + private)
+def build_server_side() -> ssl.SSLContext:
+    """Build what a server on 127.0.0.1 needs; the certificate is its own authority, valid until 2120."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(directory / "server.pem")
-    return pem.decode(), context
+    context.load_cert_chain(FIXTURES / "loopback.crt", FIXTURES / "loopback.key")
+    return context
 
 
 @pytest.mark.interpreters
 @pytest.mark.parametrize("interpreter", find_interpreters())
-def test_the_capsules_authority_is_trusted(attempt: Attempt, tmp_path: Path, interpreter: str) -> None:
-    pem, context = make_certificate(tmp_path)
-    served = Ingest(TOKEN, context=context)
+def test_the_capsules_authority_is_trusted(attempt: Attempt, interpreter: str) -> None:
+    pem = (FIXTURES / "loopback.crt").read_text()
+    served = Ingest(TOKEN, context=build_server_side())
     attempt.secret("ingest-token", TOKEN).python("print('x')", ingest=contract.Ingest(served.url, pem))
     try:
         assert attempt.run(interpreter) == 0
@@ -196,8 +159,7 @@ def test_the_capsules_authority_is_trusted(attempt: Attempt, tmp_path: Path, int
 
 
 def test_another_authority_is_not(tmp_path: Path) -> None:
-    _, context = make_certificate(tmp_path)
-    served = Ingest(TOKEN, context=context)
+    served = Ingest(TOKEN, context=build_server_side())
     spool, wishes = make_spool(tmp_path)
     spool.log(b"x")
     sender = Sender(spool, wishes, lambda: None)

@@ -17,9 +17,10 @@ from starforge.cli.progress import show_progress
 from starforge.cli.session import load_profiles, open_console
 from starforge.client.console import Console, render
 from starforge.client.login import load_session
-from starforge.client.upload import send_workspace
+from starforge.client.upload import Sink, send_blob
 from starforge.contract.api import AdmissionRecord, SubmitRequest
 from starforge.contract.canonical import Json
+from starforge.contract.ids import Digest
 from starforge.contract.jobspec import JobSpec, digest_of
 from starforge.errors import SignInRequired, Unavailable
 from starforge.hardware.profiles import build_resources
@@ -125,6 +126,10 @@ class _Prepared:
     def spec(self) -> JobSpec:
         return self.request.spec
 
+    def write(self, sink: Sink) -> Digest:
+        """Pack the workspace into `sink`; gives the digest of what was packed."""
+        return pack_manifest(self.manifest, sink).digest
+
 
 def _prepare(name: str, asked: _Asked) -> _Prepared:
     project = load_project(Path.cwd())
@@ -162,7 +167,7 @@ def _send(console: Console, prepared: _Prepared) -> dict[str, Json]:
     """Upload and submit; gives the answer for `--json`."""
     packed = prepared.contents.packed
     with show_progress("sending", packed.bytes) as progress:
-        uploaded = send_workspace(console, prepared.manifest, packed, progress)
+        uploaded = send_blob(console, packed.digest, prepared.write, progress)
     record = console.submit(prepared.request, f"sf-{secrets.token_hex(16)}")
     if record.job is None:
         raise Unavailable("the console admitted the job and named none", next_step="look at `sf job ls`")

@@ -10,7 +10,7 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from starforge.contract.capsule import CHECKPOINT_MANIFEST, CheckpointRule
 
@@ -75,13 +75,16 @@ def find_newest(roots: Iterable[str]) -> "tuple[Optional[Committed], list[str]]"
 
 
 class FolderWatch:
-    """Commits the folders that a framework writes by itself, once they are complete by the rule."""
+    """Commits the folders that a framework writes by itself, once they are complete by the rule.
+
+    A folder that changes after it was committed is committed again: the rule may have been met before its last file.
+    """
 
     def __init__(self, rule: CheckpointRule, root: str) -> None:
         self._rule = rule
         self._root = root
         self._looks: Dict[str, Look] = {}
-        self._done: Set[str] = set()
+        self._committed: Dict[str, Look] = {}
 
     def commit_complete(self, *, is_final: bool) -> List[Committed]:
         """Commit what is complete and unchanged since the last call; at the end (`is_final`) what is complete."""
@@ -96,17 +99,19 @@ class FolderWatch:
 
     def _find_commit(self, path: str, *, is_final: bool) -> Optional[Committed]:
         step = _find_step(path)
-        if path in self._done or step is None or not os.path.isdir(path):
+        if step is None or not os.path.isdir(path):
             return None
         try:
             look = _look(path)
             before, self._looks[path] = self._looks.get(path), look
+            if look == self._committed.get(path):
+                return None
             if not _is_complete(look, self._rule.complete) or not (is_final or look == before):
                 return None
             mark = commit(path, step)
         except OSError:
             return None  # the framework removed or replaced it meanwhile; the next look sees what is there then
-        self._done.add(path)
+        self._committed[path] = look
         return mark
 
 

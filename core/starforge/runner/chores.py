@@ -17,6 +17,7 @@ from starforge.runner.spool import Spool
 
 SOURCE_PERIOD_S = 1.0
 CHECKPOINT_PERIOD_S = 2.0
+FIRST_USAGE_S = 1.0
 USAGE_PERIOD_S = 15.0
 _END_S = 10.0  # a stopped attempt is killed 20 s after its grace
 
@@ -33,6 +34,8 @@ class Chores:
         self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chores", daemon=True)
         self._thread.start()
+        # A thread of its own that nobody waits for: a driver that lost its GPU may never answer.
+        threading.Thread(target=self._sample, name="usage", daemon=True).start()
 
     def end(self) -> None:
         """Stop the thread and look a last time, now that nobody writes any more."""
@@ -47,17 +50,22 @@ class Chores:
         self._attend(lambda: self._commit(is_final=True))
 
     def _run(self) -> None:
-        nvml = Nvml()
-        next_commit = next_usage = 0.0
+        next_commit = 0.0
         while not self._is_ending.wait(SOURCE_PERIOD_S):
             now = time.monotonic()
             self._attend(self._poll_sources)
             if now >= next_commit:
                 next_commit = now + CHECKPOINT_PERIOD_S
                 self._attend(lambda: self._commit(is_final=False))
-            if now >= next_usage:
-                next_usage = now + USAGE_PERIOD_S
-                self._spool.event("usage", memory=find_memory_counters(), gpus=nvml.sample())
+
+    def _sample(self) -> None:
+        nvml = Nvml()
+        wait_s = FIRST_USAGE_S
+        while not self._is_ending.wait(wait_s):
+            wait_s = USAGE_PERIOD_S
+            memory, gpus = find_memory_counters(), nvml.sample()
+            if not self._is_ending.is_set():
+                self._spool.event("usage", memory=memory, gpus=gpus)
 
     def _attend(self, chore: Callable[[], None]) -> None:
         """Do one thing. What fails is noted once: no chore ends a job or changes how it ended."""

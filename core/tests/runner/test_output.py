@@ -152,3 +152,17 @@ def test_the_log_is_in_the_spool_while_the_job_runs(attempt: Attempt) -> None:
     assert process.poll() is None
     process.terminate()
     process.communicate(timeout=20)
+
+
+def test_memory_is_sampled_while_the_job_runs(attempt: Attempt) -> None:
+    process = attempt.prepare("sleep", "30").start()
+    until(lambda: attempt.events("usage"), "a sample")
+    process.terminate()
+    process.communicate(timeout=20)
+    assert set(attempt.events("usage")[0]["memory"]) == {
+        "oom",
+        "oom_kill",
+        "peak_bytes",
+        "current_bytes",
+        "limit_bytes",
+    }

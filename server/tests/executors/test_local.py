@@ -14,7 +14,7 @@ from e2e.support.images import host_image
 from e2e.support.proxy import EngineProxy, engine_proxy
 from server.tests.executors.conformance import Conformance
 from starforge.containers.engine import Engine
-from starforge.containers.host import ContainerHost  # noqa: TC001 - a fixture's type
+from starforge.containers.host import ContainerHost
 from starforge.containers.labels import name_container
 from starforge.contract.executor import Executor, FleetView
 from starforge.contract.ids import AttemptId

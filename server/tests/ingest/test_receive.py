@@ -31,7 +31,7 @@ def _cuts(stream: str) -> list[int]:
 def test_duplicated_overlapping_and_reordered_sends_keep_each_byte_once(
     stream: str, seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    chance = random.Random(seed)  # noqa: S311 - a test repeats itself by the seed
+    chance = random.Random(seed)
     cuts = _cuts(stream)
     sends = [sorted(chance.sample(cuts, 2)) for _ in range(30)]
 

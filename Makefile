@@ -45,6 +45,10 @@ demo: dev ## Train a small model on this machine from an empty folder and check 
 	@tools/needs.sh engine tini
 	@tools/demo.sh
 
+.PHONY: run
+run: dev ## Serve the console on this machine (after starforge-console init)
+	@.venv/bin/starforge-console serve
+
 .PHONY: bench
 bench: dev ## Ratios against what a user would pick instead
 	@tools/needs.sh engine tini

@@ -234,7 +234,7 @@ def test_a_silent_attempt_is_read_from_its_spool_while_it_runs(tmp_path: Path) -
             backfill = Backfill(site.receiver, site.stores.ledger, site.storage, presence)
             spool = site.spool(attempt)
             (spool / "log.bin").write_bytes(b"first words")
-            (spool / "metrics.jsonl").write_bytes(metrics_line(1, 0.5) + b'{"torn')
+            (spool / "metrics.jsonl").write_bytes(metrics_line(1, 0.5) + metrics_line(2, 0.25)[:9])
             await backfill.run_once()
             assert await site.log_bytes(attempt) == b""
             site.clock.at += 15
@@ -242,6 +242,9 @@ def test_a_silent_attempt_is_read_from_its_spool_while_it_runs(tmp_path: Path) -
             assert backfill.reads(attempt.id)
             assert await site.log_bytes(attempt) == b"first words"
             assert await site.points(attempt, "loss") == [(1, 0.5)]
+            (spool / "metrics.jsonl").write_bytes(metrics_line(1, 0.5) + metrics_line(2, 0.25))
+            await backfill.run_once()
+            assert await site.points(attempt, "loss") == [(1, 0.5), (2, 0.25)]
             presence.note(attempt.id)
             await backfill.run_once()
             assert not backfill.reads(attempt.id)

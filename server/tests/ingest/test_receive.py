@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from server.tests.ingest.builders import Site, event_line, metrics_line, open_site, run
-from starforge.errors import InputError, NotFound
+from starforge.errors import Busy, InputError, NotFound
 from starforge_console.errors import StreamClosed, StreamGap
 from starforge_console.ledger.reports import ReportingAttempt, list_outputs
 from starforge_console.ledger.series import list_segments
@@ -239,5 +239,22 @@ def test_a_full_disk_refuses_and_the_next_try_goes_on(tmp_path: Path) -> None:
             (tmp_path / "logs").unlink()
             assert (await site.receiver.take(attempt, "log", 0, b"first")).received_to == 5
             assert await site.log_bytes(attempt) == b"first"
+
+    run(_scenario())
+
+
+@pytest.mark.parametrize("stream", sorted(CONTENT))
+def test_a_second_receiver_with_an_old_mark_doubles_nothing(tmp_path: Path, stream: str) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            attempt = await site.start_attempt()
+            late = site.new_receiver()
+            assert (await late.find_mark(attempt, stream)).received_to == 0
+            await site.receiver.take(attempt, stream, 0, CONTENT[stream])
+            with pytest.raises(Busy):
+                await late.take(attempt, stream, 0, CONTENT[stream])
+            assert (await late.take(attempt, stream, 0, CONTENT[stream])).received_to == len(CONTENT[stream])
+            await late.close()
+            await _check(site, attempt, stream)
 
     run(_scenario())

@@ -49,10 +49,11 @@ class Reply:
 
 
 class Connection:
-    """Speaks to one server. Safe to be used by several threads; `close` it at the end."""
+    """Speaks to one server; `close` it at the end."""
 
     def __init__(self, server: str, token: str | None, *, pause: Callable[[float], object] = time.sleep) -> None:
         self.server = parse_server(server)
+        self._token = token
         self._pause = pause
         headers = {"User-Agent": f"sf/{starforge.__version__}", "Accept": "application/json"}
         if token is not None:
@@ -73,8 +74,12 @@ class Connection:
     ) -> None:
         self.close()
 
+    def make_twin(self) -> "Connection":
+        """Another connection to the same server with the same credential, to be closed by whoever uses it."""
+        return Connection(self.server, self._token, pause=self._pause)
+
     def close(self) -> None:
-        """Give the connections back; a call that waits in another thread ends with BackendUnreachable."""
+        """Give the connections back; only for the thread that uses them."""
         self._client.close()
 
     def send(self, request: Request) -> Reply:

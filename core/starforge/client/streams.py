@@ -4,10 +4,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
 from starforge.client.console import Console, LogPart
+from starforge.client.http import Connection
 from starforge.contract.api import EventView, JobView
 from starforge.contract.states import ENDED, JobState
 from starforge.errors import Busy, Unavailable
@@ -82,9 +83,11 @@ def follow(console: Console, job: str, start: Start = Start()) -> Generator[Item
         StarForgeError: the console refuses (signed out, no such job).
 
     """
-    follower = _Follower(console, job, start)
+    follower = _Follower(job, start)
     for loop in (follower.follow_log, follower.follow_events):
-        threading.Thread(target=follower.run, args=(loop,), daemon=True, name=f"follow-{job}").start()
+        # Each has a connection of its own, which it closes itself: one that waits cannot be closed from outside.
+        own = console.connection.make_twin()
+        threading.Thread(target=follower.run, args=(loop, own), daemon=True, name=f"follow-{job}").start()
     try:
         while True:
             item = follower.items.get()
@@ -97,25 +100,28 @@ def follow(console: Console, job: str, start: Start = Start()) -> Generator[Item
         follower.stopped.set()
 
 
-@dataclass(slots=True)
 class _Outage:
     """Says once that the console is away, and once that it is back, whichever thread sees it first."""
 
-    items: "queue.SimpleQueue[Item | BaseException]"
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    away: bool = False
+    def __init__(self, items: "queue.SimpleQueue[Item | BaseException]") -> None:
+        self._items = items
+        self._lock = threading.Lock()
+        self._is_away = False
+        self.count = 0
 
     def note_away(self, error: Unavailable) -> None:
-        with self.lock:
-            if not self.away:
-                self.items.put(Note(f"{error.what}; trying again until it answers"))
-            self.away = True
+        with self._lock:
+            if not self._is_away:
+                self.count += 1
+                self._items.put(Note(f"{error.what}; trying again until it answers"))
+            self._is_away = True
 
-    def note_back(self) -> None:
-        with self.lock:
-            if self.away:
-                self.items.put(Note("the console answers again"))
-            self.away = False
+    def note_back(self, count: int) -> None:
+        """Take the success of a call that began after outage `count`; one that began before says nothing of now."""
+        with self._lock:
+            if self._is_away and count == self.count:
+                self._items.put(Note("the console answers again"))
+                self._is_away = False
 
 
 @dataclass(slots=True)
@@ -133,8 +139,7 @@ class _Reading:
 class _Follower:
     """Two loops, one for the log and one for events, that fill one queue."""
 
-    def __init__(self, console: Console, job: str, start: Start) -> None:
-        self._console = console
+    def __init__(self, job: str, start: Start) -> None:
         self._job = job
         self._start = start
         self.items: queue.SimpleQueue[Item | BaseException] = queue.SimpleQueue()
@@ -144,36 +149,37 @@ class _Follower:
         self._last_event = 0
         self._changed = threading.Event()
 
-    def run(self, loop: Callable[[], None]) -> None:
+    def run(self, loop: Callable[[Console], None], connection: Connection) -> None:
         try:
-            loop()
+            with connection:
+                loop(Console(connection))
         except Exception as error:  # noqa: BLE001 - a thread's outermost frame: the reader raises it
             if not self.stopped.is_set():
                 self.items.put(error)
 
-    def follow_events(self) -> None:
+    def follow_events(self, console: Console) -> None:
         while not self.stopped.is_set():
-            self._fetch_events(POLL_WAIT_S)
+            self._fetch_events(console, POLL_WAIT_S)
 
-    def follow_log(self) -> None:
-        reading = _Reading(self._await_attempt(), self._start.offset)
+    def follow_log(self, console: Console) -> None:
+        reading = _Reading(self._await_attempt(console), self._start.offset)
         if not self.stopped.is_set():
             self.items.put(AttemptBegins(reading.attempt))
         while not self.stopped.is_set():
-            part = self._patiently(lambda: self._read(reading))
+            part = self._patiently(lambda: self._read(console, reading))
             if part is not None and part.content:
                 reading.offset += len(part.content)
                 self.items.put(LogBytes(part.content))
-            elif part is not None and self._decide_after_silence(reading, ended=part.ended):
+            elif part is not None and self._decide_after_silence(console, reading, ended=part.ended):
                 return
 
-    def _read(self, reading: "_Reading") -> LogPart:
+    def _read(self, console: Console, reading: "_Reading") -> LogPart:
         wait_s = POLL_WAIT_S if reading.deadline is None else 1
-        return self._console.log(self._job, reading.offset, wait_s=wait_s, attempt=reading.attempt)
+        return console.log(self._job, reading.offset, wait_s=wait_s, attempt=reading.attempt)
 
-    def _decide_after_silence(self, reading: "_Reading", *, ended: bool) -> bool:
+    def _decide_after_silence(self, console: Console, reading: "_Reading", *, ended: bool) -> bool:
         """Whether following is over, once nothing new came for the present attempt."""
-        job = self._load_job()
+        job = self._load_job(console)
         if job is None:
             return True
         has_newer = job.attempt > reading.attempt
@@ -183,7 +189,7 @@ class _Follower:
             return False
         over = is_over(job) or (self._start.only_attempt and has_newer)
         if over and (ended or reading.is_late()):
-            self._end(job, complete=ended)
+            self._end(console, job, complete=ended)
             return True
         if over and reading.deadline is None:
             reading.deadline = time.monotonic() + _LAST_LOG_S
@@ -191,10 +197,10 @@ class _Follower:
             self._await_change()
         return False
 
-    def _await_attempt(self) -> int:
+    def _await_attempt(self, console: Console) -> int:
         """The attempt to begin with; a job that waits in the queue has none yet, one that was stopped there never."""
         while not self.stopped.is_set():
-            job = self._load_job()
+            job = self._load_job(console)
             if job is None:
                 break
             if self._start.attempt is not None and job.attempt >= self._start.attempt:
@@ -202,14 +208,14 @@ class _Follower:
             if self._start.attempt is None and job.attempt > 0:
                 return job.attempt
             if is_over(job):
-                self._end(job, complete=True)
+                self._end(console, job, complete=True)
                 break
             self._await_change()
         self.stopped.set()
         return 0
 
-    def _end(self, job: JobView, *, complete: bool) -> None:
-        self._fetch_events(0)
+    def _end(self, console: Console, job: JobView, *, complete: bool) -> None:
+        self._fetch_events(console, 0)
         if not complete:
             self.items.put(Note(f"the log did not end within {_LAST_LOG_S:.0f} s of the job; its end may be missing"))
         self.items.put(End(job))
@@ -218,13 +224,13 @@ class _Follower:
         self._changed.wait(_IDLE_S)
         self._changed.clear()
 
-    def _load_job(self) -> JobView | None:
-        detail = self._patiently(lambda: self._console.job(self._job))
+    def _load_job(self, console: Console) -> JobView | None:
+        detail = self._patiently(lambda: console.job(self._job))
         return None if detail is None else detail.job
 
-    def _fetch_events(self, wait_s: int) -> None:
+    def _fetch_events(self, console: Console, wait_s: int) -> None:
         after = self._last_event
-        answer = self._patiently(lambda: self._console.events(self._job, after, wait_s))
+        answer = self._patiently(lambda: console.events(self._job, after, wait_s))
         if answer is None:
             return
         with self._events_lock:
@@ -237,6 +243,7 @@ class _Follower:
     def _patiently(self, call: Callable[[], AnswerT]) -> AnswerT | None:
         pause_s = _FIRST_PAUSE_S
         while not self.stopped.is_set():
+            count = self._outage.count
             try:
                 answer = call()
             except Unavailable as error:
@@ -246,6 +253,6 @@ class _Follower:
                 self.stopped.wait(error.retry_after_s if isinstance(error, Busy) else pause_s)
                 pause_s = min(pause_s * 2, _MAX_PAUSE_S)
             else:
-                self._outage.note_back()
+                self._outage.note_back(count)
                 return answer
         return None

@@ -49,7 +49,7 @@ def every_command(group: LazyGroup, prefix: tuple[str, ...] = ()) -> list[tuple[
     return found
 
 
-COMMANDS = every_command(root) if isinstance(root, LazyGroup) else []
+COMMANDS = every_command(root)
 
 
 @pytest.mark.parametrize(("words", "help_line", "command"), COMMANDS, ids=[" ".join(words) for words, _, _ in COMMANDS])

@@ -31,6 +31,11 @@ def when_submitted(state: ConsoleState, act: Callable[[str], None]) -> threading
     return thread
 
 
+def begin(state: ConsoleState, job: str) -> None:
+    state.start_attempt(job)
+    state.append_log(job, b"step 1\n")
+
+
 def play(state: ConsoleState, job: str, *, outcome: str = "SUCCEEDED") -> None:
     state.start_attempt(job)
     state.append_log(job, b"step 1\n")
@@ -191,9 +196,7 @@ def start_sf(project: Path, *words: str) -> subprocess.Popen[str]:
 def test_an_interrupt_leaves_the_job_running_and_says_so(state: ConsoleState, project: Path) -> None:
     process = start_sf(project, "submit", "first", "--profile", "cpu", "--follow")
     try:
-        when_submitted(
-            state, lambda job: (state.start_attempt(job), state.append_log(job, b"step 1\n"), None)[-1]
-        ).join()
+        when_submitted(state, lambda job: begin(state, job)).join()
         assert process.stdout is not None
         assert process.stdout.readline() == "step 1\n"
         process.send_signal(signal.SIGINT)

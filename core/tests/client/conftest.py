@@ -1,6 +1,7 @@
 """A console's state and a spec to submit, for the tests of the client."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def console(state: ConsoleState) -> Iterator[Console]:
 
 @pytest.fixture
 def submission() -> SubmitRequest:
-    spec = {
+    spec: Any = {
         "recipe": {"name": "custom/custom", "version": "1", "digest": DIGEST},
         "framework": {"kind": "custom", "image": "python:3.12-slim"},
         "resources": {"pools": [{"gpus_per_node": 0}]},

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -112,14 +112,14 @@ class ConsoleState:
 @contextmanager
 def serve(state: ConsoleState, port: int = 0) -> Iterator[str]:
     """Serve `state` at the address it gives; leaving cuts every connection, as a killed process would."""
-    handler = type("Handler", (_Handler,), {"state": state, "gone": threading.Event()})
-    server = _Server(("127.0.0.1", port), handler)
+    gone = threading.Event()
+    server = _Server(("127.0.0.1", port), type("Handler", (_Handler,), {"state": state, "gone": gone}))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
-        handler.gone.set()
+        gone.set()
         with state.changed:
             state.changed.notify_all()
         server.shutdown()
@@ -133,33 +133,33 @@ class _Server(ThreadingHTTPServer):
     block_on_close = True
     allow_reuse_address = True
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)
-        self.open_sockets: set[socket.socket] = set()
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self.open_sockets: set[socket.socket | tuple[bytes, socket.socket]] = set()
 
-    def process_request(self, request: socket.socket, client_address: object) -> None:
+    def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
         self.open_sockets.add(request)
         super().process_request(request, client_address)
 
-    def shutdown_request(self, request: socket.socket) -> None:
+    def shutdown_request(self, request: socket.socket | tuple[bytes, socket.socket]) -> None:
         self.open_sockets.discard(request)
         super().shutdown_request(request)
 
-    def handle_error(self, request: socket.socket, client_address: object) -> None:
+    def handle_error(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
         """A client that went away is no fault of the server's."""
 
     def cut_all(self) -> None:
         for request in list(self.open_sockets):
-            try:
-                request.shutdown(2)
-            except OSError:
-                continue
+            if isinstance(request, socket.socket):
+                with suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     state: ConsoleState
     gone: threading.Event
+    is_cut = False
 
     def log_message(self, *_args: object) -> None:
         """Say nothing."""
@@ -200,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._problem(404, f"{path} is unknown")
             return
         if cut:
-            self._send = lambda *_args, **_more: self.connection.shutdown(2)  # the reply is lost
+            self.is_cut = True
         method(rest, query, body)
 
     def _get_meta(self, *_: object) -> None:
@@ -329,6 +329,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
     def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        if self.is_cut:  # it acted, and the reply is lost
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 import starforge
 from starforge.contract.jobspec import JobSpec, parse_jobspec
@@ -39,7 +40,7 @@ def write_recipe(root: Path, manifest: str = MANIFEST) -> Path:
     return folder
 
 
-def spec(**hyperparameters: float) -> JobSpec:
+def spec(**hyperparameters: JsonValue) -> JobSpec:
     digest = "sha256:" + "0" * 64
     return parse_jobspec(
         {

@@ -2,11 +2,12 @@ from dataclasses import replace
 
 import pytest
 
+from starforge.contract.canonical import Json
 from starforge.recipes.catalog import load_method
 from starforge.recipes.faults import Fault
 from starforge.recipes.hyperparameters import check_hyperparameters
 from starforge.recipes.model import Parameter
-from starforge.recipes.yaml12 import read_yaml
+from starforge.recipes.yaml12 import Document, read_yaml
 
 PARAMETERS = (
     Parameter(name="learning_rate", group="optim", type="number", path="lr", help="x", minimum=0, maximum=1),
@@ -17,13 +18,19 @@ PARAMETERS = (
 )
 
 
+def section_of(document: Document) -> dict[str, Json]:
+    section = document.mapping()["hyperparameters"]
+    assert isinstance(section, dict)
+    return section
+
+
 def check(text: str) -> list[Fault]:
     recipe = replace(
         load_method("custom/custom"), parameters=PARAMETERS, open_parameters=False, platform_parameters=("output_dir",)
     )
     document = read_yaml(f"hyperparameters:\n  {text}\n".encode(), "config.yaml")
     assert not document.faults
-    return check_hyperparameters(recipe, document.mapping()["hyperparameters"], document)
+    return check_hyperparameters(recipe, section_of(document), document)
 
 
 @pytest.mark.parametrize(
@@ -66,4 +73,4 @@ def test_a_word_that_older_yaml_took_for_a_boolean_is_explained() -> None:
 
 def test_an_open_method_takes_any_name() -> None:
     document = read_yaml(b"hyperparameters: {anything: [1, {a: b}]}\n", "config.yaml")
-    assert check_hyperparameters(load_method("custom/custom"), document.mapping()["hyperparameters"], document) == []
+    assert check_hyperparameters(load_method("custom/custom"), section_of(document), document) == []

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from starforge.contract.ids import Digest
 from starforge.errors import ProjectError
 from starforge.recipes.catalog import load_method
 from starforge.recipes.lock import Lock, LockState, build_lock, compare_lock, load_lock, render_lock
 from starforge.recipes.model import Parameter, Recipe
 
-OTHER = "sha256:" + "1" * 64
+OTHER = Digest("sha256:" + "1" * 64)
 
 
 @pytest.fixture

@@ -129,6 +129,7 @@ class PrivateEngine:
     def thaw(self) -> None:
         """Let it go on."""
         os.kill(self.engine_pid, signal.SIGCONT)
+        os.kill(self._processes[-1].pid, signal.SIGCONT)  # nsenter stops together with its child
 
     def reboot(self) -> None:
         """Every process of the machine dies, then it starts anew."""
@@ -202,6 +203,7 @@ class PrivateEngine:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._init, signal.SIGKILL)
         for process in reversed(self._processes):
+            process.send_signal(signal.SIGCONT)  # one that was stopped with its child could not reap it
             process.wait(timeout=20)
         self._init, self._processes = None, []
         subprocess.run(["ip", "link", "del", f"sft{self.slot}"], check=False, capture_output=True)

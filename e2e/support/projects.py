@@ -69,7 +69,12 @@ class Experiment:
             read = detail["log"]["produced_bytes"] is not None or not detail["attempts"]
             return detail if over and read else None
 
-        return wait_for(look, f"job {job} to end", limit_s)
+        try:
+            return wait_for(look, f"job {job} to end", limit_s)
+        except TimeoutError as error:
+            told = json.dumps(self.detail(job), indent=1)
+            message = f"{error}; it is now:\n{told}\nthe console says:\n{self.console.read_log()[-3000:]}"
+            raise TimeoutError(message) from None
 
     def log(self, job: str) -> str:
         return self.console.sf("job", "logs", job, cwd=self.project).stdout

@@ -6,6 +6,7 @@
 
 import base64
 import contextlib
+import functools
 import gzip
 import hashlib
 import io
@@ -30,6 +31,7 @@ _REFUSALS: Final = {
     "missing": (404, "NAME_UNKNOWN", "repository name not known to registry"),
     "broken": (503, "UNAVAILABLE", "try later"),
 }
+_KEY: Final = "key"
 _WANTED_LOGIN: Final = "Basic " + base64.b64encode(b"user:pw").decode()
 
 
@@ -38,8 +40,8 @@ class StubRegistry:
     """A running registry. `go_on` lets `slow` and `stall` continue; `asked` counts requests by (repository, kind)."""
 
     address: str
-    blobs: dict[str, bytes] = field(default_factory=dict)
-    manifests: dict[str, bytes] = field(default_factory=dict)
+    blobs: dict[str, bytes]
+    manifests: dict[str, bytes]
     asked: Counter[tuple[str, str]] = field(default_factory=Counter)
     go_on: threading.Event = field(default_factory=threading.Event)
 
@@ -47,9 +49,22 @@ class StubRegistry:
         """The reference under which an engine asks for `repository`."""
         return f"{self.address}/{repository}:1"
 
-    def add(self, repository: str, layers: list[bytes], architecture: str = "amd64") -> None:
-        """Serve an image of these uncompressed layers."""
-        packed = [gzip.compress(layer, 1, mtime=0) for layer in layers]
+
+class _Catalog:
+    """Images and their blobs, packed once a process."""
+
+    def __init__(self, root_tar: Path) -> None:
+        self.blobs: dict[str, bytes] = {}
+        self.manifests: dict[str, bytes] = {}
+        base = root_tar.read_bytes()
+        packed = gzip.compress(base, 1, mtime=0)
+        for repository in ("ok", "secret", "busy", *_REFUSALS):
+            self._add(repository, {base: packed})
+        for repository in ("slow", "stall", "cut"):
+            self._add(repository, {base: packed} | _pack_ballast(repository))
+        self._add("arm", _pack_ballast("arm"), "arm64")
+
+    def _add(self, repository: str, layers: dict[bytes, bytes], architecture: str = "amd64") -> None:
         config = json.dumps(
             {
                 "architecture": architecture,
@@ -58,12 +73,12 @@ class StubRegistry:
                 "rootfs": {"type": "layers", "diff_ids": [_digest(layer) for layer in layers]},
             }
         ).encode()
-        self.blobs |= {_digest(blob): blob for blob in (*packed, config)}
+        self.blobs |= {_digest(blob): blob for blob in (*layers.values(), config)}
         manifest = {
             "schemaVersion": 2,
             "mediaType": _MANIFEST,
             "config": {"mediaType": _CONFIG, "digest": _digest(config), "size": len(config)},
-            "layers": [{"mediaType": _LAYER, "digest": _digest(blob), "size": len(blob)} for blob in packed],
+            "layers": [{"mediaType": _LAYER, "digest": _digest(blob), "size": len(blob)} for blob in layers.values()],
         }
         self.manifests[repository] = json.dumps(manifest).encode()
 
@@ -71,16 +86,11 @@ class StubRegistry:
 @contextlib.contextmanager
 def stub_registry(host: str, root_tar: Path) -> Iterator[StubRegistry]:
     """A registry at `host` (an address that the engine reaches) whose images hold the file system of `root_tar`."""
-    base = root_tar.read_bytes()
+    catalog = _load_catalog(root_tar)
     with ThreadingHTTPServer((host, 0), _Handler) as server:
         server.daemon_threads = True
-        registry = StubRegistry(f"{host}:{server.server_port}")
+        registry = StubRegistry(f"{host}:{server.server_port}", catalog.blobs, catalog.manifests)
         server.registry = registry  # type: ignore[attr-defined]  # the handler finds it there
-        for repository in ("ok", "secret", "busy", *_REFUSALS):
-            registry.add(repository, [base])
-        for repository in ("slow", "stall", "cut"):
-            registry.add(repository, [base, _ballast(repository)])
-        registry.add("arm", [_ballast("arm")], "arm64")
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:
@@ -100,8 +110,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         registry: StubRegistry = self.server.registry  # type: ignore[attr-defined]  # set by stub_registry
         path = self.path.partition("?")[0].strip("/").split("/")
-        if path == ["v2"]:
-            self._answer(200, b"{}")
+        if path in (["v2"], ["token"]):
+            self._answer_sign_in(registry, path[0])
             return
         repository, kind, reference = path[-3:]
         registry.asked[repository, kind] += 1
@@ -112,13 +122,24 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815 - the name that http.server looks for
 
+    def _answer_sign_in(self, registry: StubRegistry, path: str) -> None:
+        given = self.headers.get("Authorization", "")
+        if path == "token":
+            token = _KEY if given == _WANTED_LOGIN else "anybody"
+            self._answer(200, json.dumps({"token": token}).encode())
+        elif given:
+            self._answer(200, b"{}")
+        else:
+            realm = f'Bearer realm="http://{registry.address}/token",service="stub"'
+            self._refuse(401, "UNAUTHORIZED", "authentication required", {"WWW-Authenticate": realm})
+
     def _answer_manifest(self, registry: StubRegistry, repository: str) -> None:
         if repository in _REFUSALS:
             self._refuse(*_REFUSALS[repository])
         elif repository == "busy" and registry.asked[repository, "manifests"] <= 2:
             self._refuse(429, "TOOMANYREQUESTS", "too many requests")
-        elif repository == "secret" and self.headers.get("Authorization") != _WANTED_LOGIN:
-            self._refuse(401, "UNAUTHORIZED", "authentication required", {"WWW-Authenticate": 'Basic realm="stub"'})
+        elif repository == "secret" and self.headers.get("Authorization") != f"Bearer {_KEY}":
+            self._refuse(401, "UNAUTHORIZED", "authentication required")
         else:
             if repository == "stall":
                 registry.go_on.wait()
@@ -160,14 +181,20 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(body[start : start + _PIECE_BYTES])
 
 
-def _ballast(name: str) -> bytes:
+@functools.cache
+def _load_catalog(root_tar: Path) -> _Catalog:
+    return _Catalog(root_tar)
+
+
+def _pack_ballast(name: str) -> dict[bytes, bytes]:
     content = os.urandom(_BALLAST_BYTES)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         entry = tarfile.TarInfo(f"ballast-{name}")
         entry.size = len(content)
         tar.addfile(entry, io.BytesIO(content))
-    return packed.getvalue()
+    layer = packed.getvalue()
+    return {layer: gzip.compress(layer, 1, mtime=0)}
 
 
 def _digest(content: bytes) -> str:

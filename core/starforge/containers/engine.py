@@ -111,8 +111,10 @@ class Stream:
 class Engine:
     """The engine behind `socket_path`. Safe to use from several threads: calls share nothing but the API version."""
 
-    def __init__(self, socket_path: str) -> None:
+    def __init__(self, socket_path: str, read_timeout_s: float = _READ_TIMEOUT_S) -> None:
+        """`read_timeout_s` is how long any answer may take that the engine has no reason to delay."""
         self.socket_path = socket_path
+        self._read_timeout_s = read_timeout_s
         self._version: str | None = None
 
     def ping(self) -> None:
@@ -184,7 +186,7 @@ class Engine:
         """What happens to containers with all of `labels`, from now on. Idle streams are silent without an end."""
         filters = json.dumps({"type": ["container"], "label": labels})
         path = "/events?" + urlencode({"filters": filters})
-        stream = self._connect_stream("GET", path, {}, _READ_TIMEOUT_S)
+        stream = self._connect_stream("GET", path, {}, self._read_timeout_s)
         try:
             stream.open()
         except BaseException:
@@ -197,7 +199,7 @@ class Engine:
         """The process that listens at the socket: the engine, or whoever opened the socket for it."""
         try:
             with socket.socket(socket.AF_UNIX) as peer:
-                peer.settimeout(_READ_TIMEOUT_S)
+                peer.settimeout(self._read_timeout_s)
                 peer.connect(self.socket_path)
                 pid, _uid, _gid = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
         except OSError:
@@ -221,10 +223,10 @@ class Engine:
         body: Mapping[str, object] | None = None,
         *,
         versioned: bool = True,
-        timeout_s: float = _READ_TIMEOUT_S,
+        timeout_s: float | None = None,
     ) -> bytes:
         prefix = self._find_prefix() if versioned else ""
-        connection = _Connection(self.socket_path, timeout_s)
+        connection = _Connection(self.socket_path, self._read_timeout_s if timeout_s is None else timeout_s)
         with _asking(path):
             response = _ask(connection, method, prefix + path, body)
             try:
@@ -235,7 +237,7 @@ class Engine:
     @contextmanager
     def _open(self, method: str, path: str) -> Iterator[http.client.HTTPResponse]:
         prefix = self._find_prefix()
-        connection = _Connection(self.socket_path, _READ_TIMEOUT_S)
+        connection = _Connection(self.socket_path, self._read_timeout_s)
         with _asking(path):
             try:
                 yield _ask(connection, method, prefix + path, None)

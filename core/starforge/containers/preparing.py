@@ -138,8 +138,11 @@ class Preparations:
         """Make sure that the image is there and fits; False when the launch has been given up."""
         image = self._images.find(request.image)
         if image is None:
+            waiting = self._pulls.join(request.image, request.registry_login, request.attempt)
+            if not self.has(request.attempt):  # it was given up before there was a pull to leave
+                self._pulls.leave(request.attempt)
             try:
-                end = self._pulls.join(request.image, request.registry_login, request.attempt).result()
+                end = waiting.result()
             except PullLeft:
                 return False
             if end.failure is not None:

@@ -94,11 +94,14 @@ class Pulls:
         self._first_pause_s = first_pause_s
         self._lock = Lock()
         self._running: dict[_Key, _Running] = {}
+        self._closed = False
 
     def join(self, image: str, login: RegistryLogin | None, attempt: AttemptId) -> "Future[PullEnd]":
         """Wait for `image` on behalf of `attempt`: the future ends when the image is there or cannot be had."""
         key = (image, login)
         with self._lock:
+            if self._closed:
+                return _left()
             running = self._running.get(key)
             if running is None:
                 running = self._running[key] = _Running(key)
@@ -125,8 +128,9 @@ class Pulls:
         return None
 
     def close(self) -> None:
-        """Give up every pull; those who wait are told that they left."""
+        """Give up every pull; those who wait, and those who come later, are told that they left."""
         with self._lock:
+            self._closed = True
             attempts = [attempt for running in self._running.values() for attempt in running.waiting]
         for attempt in attempts:
             self.leave(attempt)
@@ -198,6 +202,12 @@ class Pulls:
             stream.set_timeout(left_s)
         if running.cancelled.is_set():
             raise BackendUnreachable("the pull was given up")
+
+
+def _left() -> "Future[PullEnd]":
+    future: Future[PullEnd] = Future()
+    future.set_exception(PullLeft())
+    return future
 
 
 def split_image(image: str) -> tuple[str, str]:

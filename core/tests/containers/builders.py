@@ -27,7 +27,7 @@ def new_attempt() -> AttemptId:
     return new_attempt_id(new_job_id(), 1)
 
 
-def make_request(workdir: Path, script: str = WAIT_FOR_CODE, **changes: Any) -> LaunchRequest:  # noqa: ANN401 - any field may be changed
+def make_request(workdir: Path, script: str = WAIT_FOR_CODE, **changes: Any) -> LaunchRequest:
     """A job with one GPU in the host image; its directory is made and belongs to user 1000."""
     attempt = changes.pop("attempt", None) or new_attempt()
     gpus = changes.pop("gpus", 1)
@@ -69,7 +69,7 @@ def memory_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def make_settings(root: Path, secrets_root: Path, **changes: Any) -> HostSettings:  # noqa: ANN401 - any field may be changed
+def make_settings(root: Path, secrets_root: Path, **changes: Any) -> HostSettings:
     (root / "locks").mkdir(parents=True, exist_ok=True)
     settings = HostSettings(
         install=INSTALL,

@@ -287,7 +287,11 @@ class Conformance:
             request = harness.make_request()
             await launch(harness, request)
             await harness.settle(request.attempt, Phase.RUNNING)
-            await harness.executor.start(lambda: loop.call_soon_threadsafe(woken.set))
+
+            def wake() -> None:
+                loop.call_soon_threadsafe(woken.set)
+
+            await harness.executor.start(wake)
 
             async def has_ended() -> bool:
                 await asyncio.wait_for(woken.wait(), 20)

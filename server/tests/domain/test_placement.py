@@ -1,0 +1,111 @@
+from dataclasses import dataclass, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView, NoRoom
+from starforge.contract.ids import AttemptId
+from starforge.contract.launch import PoolRequest
+from starforge_console.domain.placement import place_on_one_node
+
+GIB = 1024**3
+OTHER = AttemptId("jabcdefghi-1-000000")
+THIS = AttemptId("jbbbbbbbbb-1-000001")
+
+
+@dataclass(frozen=True)
+class Ask:
+    pools: tuple[PoolRequest, ...]
+    attempt: AttemptId = THIS
+
+
+def ask(gpus: int = 1, **changes: object) -> Ask:
+    pool = PoolRequest(name="main", nodes=1, gpus_per_node=gpus)
+    return Ask((replace(pool, **changes),))  # type: ignore[arg-type]  # fields by name
+
+
+def node(name: str, free: int, taken: int = 0, series: str = "h100", **changes: object) -> NodeView:
+    states = [GpuState.HELD] * taken + [GpuState.FREE] * free
+    gpus = tuple(
+        GpuView(
+            uuid=f"GPU-{name}-{index}",
+            index=index,
+            name="",
+            series=series,
+            memory_bytes=None,
+            state=state,
+            attempt=OTHER if state is GpuState.HELD else None,
+        )
+        for index, state in enumerate(states)
+    )
+    return replace(NodeView(name=name, gpus=gpus, cpus=64, memory_bytes=256 * GIB), **changes)  # type: ignore[arg-type]  # fields by name
+
+
+def fleet(*nodes: NodeView, complete: bool = True) -> FleetView:
+    return FleetView(fleet="f", nodes=nodes, complete=complete)
+
+
+def test_the_machine_with_most_free_gpus_takes_it() -> None:
+    assert place_on_one_node(ask(2), fleet(node("a", 3), node("b", 5, 3), node("c", 1))) == "b"
+
+
+def test_ties_go_by_name() -> None:
+    assert place_on_one_node(ask(), fleet(node("b", 4), node("a", 4))) == "a"
+
+
+def test_only_gpus_of_the_series_count() -> None:
+    view = fleet(node("a", 8, series="a100"), node("b", 1))
+    assert place_on_one_node(ask(series="h100"), view) == "b"
+    assert place_on_one_node(ask(), view) == "a"
+    assert place_on_one_node(ask(2, series="h100"), view) == NoRoom(
+        per_node={"a": "0 of 0 h100 GPUs free, 2 asked for", "b": "1 of 1 h100 GPUs free, 2 asked for"}, never=True
+    )
+
+
+def test_what_fits_once_somebody_ends_is_not_never() -> None:
+    answer = place_on_one_node(ask(4), fleet(node("a", 2, 2)))
+    assert answer == NoRoom(per_node={"a": "2 of 4 any GPUs free, 4 asked for"}, never=False)
+
+
+def test_never_is_not_said_while_a_machine_is_silent() -> None:
+    answer = place_on_one_node(ask(8), fleet(node("a", 2), complete=False))
+    assert isinstance(answer, NoRoom)
+    assert not answer.never
+
+
+def test_cpus_and_memory_are_counted_with_their_numbers() -> None:
+    busy = node("a", 4, held={OTHER: (60.0, 250 * GIB)})
+    assert place_on_one_node(ask(cpus=8, memory_bytes=GIB), fleet(busy)) == NoRoom(
+        per_node={"a": "4 of 64 CPUs free, 8 asked for"}
+    )
+    assert place_on_one_node(ask(cpus=1, memory_bytes=8 * GIB), fleet(busy)) == NoRoom(
+        per_node={"a": "6.0 of 256.0 GiB free, 8.0 asked for"}
+    )
+
+
+def test_a_machine_that_takes_nothing_says_why_and_may_take_it_later() -> None:
+    drained = node("a", 8, accepts=False, why_not="draining")
+    assert place_on_one_node(ask(), fleet(drained)) == NoRoom(per_node={"a": "draining"}, never=False)
+
+
+def test_a_job_of_several_nodes_or_pools_never_fits() -> None:
+    for wish in (ask(nodes=2), Ask((*ask().pools, *ask().pools))):
+        answer = place_on_one_node(wish, fleet(node("a", 8)))
+        assert isinstance(answer, NoRoom)
+        assert answer.never
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=6),
+    st.integers(0, 9),
+)
+def test_whatever_is_chosen_has_room_and_none_has_more(machines: list[tuple[int, int]], wanted: int) -> None:
+    nodes = [node(f"n{index}", free, held) for index, (free, held) in enumerate(machines)]
+    answer = place_on_one_node(ask(wanted, cpus=1, memory_bytes=GIB), fleet(*nodes))
+    free = {f"n{index}": count for index, (count, _) in enumerate(machines)}
+    if isinstance(answer, NoRoom):
+        assert all(count < wanted for count in free.values())
+        assert answer.never == all(sum(machine) < wanted for machine in machines)
+        assert set(answer.per_node) == set(free)
+    else:
+        assert free[answer] == max(free.values()) >= wanted

@@ -11,7 +11,7 @@ from typing import Final
 
 from starforge.contract.capsule import STREAM_LOG
 from starforge_console.ingest.streams import Stores
-from starforge_console.ledger.series import Segment, list_segments, stream_state
+from starforge_console.ledger.series import Segment, list_files, list_segments, stream_state
 
 SEGMENTS_A_READ: Final = 64
 _SEGMENTS_A_CHECK: Final = 500
@@ -59,7 +59,7 @@ class Logs:
         """The ranges of the log that are not here. `verify` reads all of it, otherwise files are only measured."""
         received_to, _ = await self._series.read(lambda c: stream_state(c, attempt, STREAM_LOG))
         missing: list[Range] = []
-        at = 0
+        at = 0 if verify or not await self._seems_whole(attempt, received_to) else received_to
         while at < received_to:
             start = at
             segments = await self._series.read(
@@ -70,6 +70,13 @@ class Logs:
         if produced_bytes is not None and produced_bytes > received_to:
             missing.append((received_to, produced_bytes))
         return _merge(missing)
+
+    async def _seems_whole(self, attempt: str, received_to: int) -> bool:
+        """Whether everything is indexed and the files are long enough: cheap, and all there is to do most often."""
+        files = await self._series.read(lambda c: list_files(c, attempt, STREAM_LOG))
+        if sum(indexed for _, _, indexed in files) < received_to:
+            return False
+        return await asyncio.to_thread(lambda: all(_has_size(self._root / file, end) for file, end, _ in files))
 
     async def remove_logs(self, attempts: Sequence[str]) -> None:
         """Remove the files that hold the logs of these attempts; fine when there are none."""
@@ -126,8 +133,12 @@ def _find_bytes(root: Path, segment: Segment) -> bytes | None:
 
 
 def _is_long_enough(root: Path, segment: Segment) -> bool:
+    return _has_size(root / segment.file, segment.position + segment.to_byte - segment.from_byte)
+
+
+def _has_size(path: Path, size_bytes: int) -> bool:
     try:
-        return (root / segment.file).stat().st_size >= segment.position + segment.to_byte - segment.from_byte
+        return path.stat().st_size >= size_bytes
     except FileNotFoundError:
         return False
 

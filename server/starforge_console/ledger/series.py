@@ -96,6 +96,17 @@ def list_segments(connection: Connection, attempt: str, stream: str, from_byte: 
     return [_segment(row) for row in rows]
 
 
+def list_files(connection: Connection, attempt: str, stream: str) -> list[tuple[str, int, int]]:
+    """(file, how long it must be, how many bytes are indexed in it) of each file that holds a part of the stream."""
+    size_bytes = log_segments.c.to_byte - log_segments.c.from_byte
+    rows = connection.execute(
+        select(log_segments.c.file, func.max(log_segments.c.position + size_bytes), func.sum(size_bytes))
+        .where(log_segments.c.attempt == attempt, log_segments.c.stream == stream)
+        .group_by(log_segments.c.file)
+    ).all()
+    return [(file, int(end), int(indexed)) for file, end, indexed in rows]
+
+
 def find_tail(connection: Connection, attempt: str, stream: str) -> Segment | None:
     """The segment that reaches furthest, if there is any."""
     row = connection.execute(

@@ -141,8 +141,8 @@ def load_spec(connection: Connection, job_id: JobId) -> str:
     return str(spec)
 
 
-def delete_job(connection: Connection, job_id: JobId) -> list[AttemptId]:
-    """Remove an ended job's record; gives its attempts, whose files are the caller's to remove.
+def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
+    """The attempts of a job that may be deleted.
 
     Raises:
         NotFound: there is no such job.
@@ -159,12 +159,18 @@ def delete_job(connection: Connection, job_id: JobId) -> list[AttemptId]:
     found = connection.execute(select(attempts.c.id, attempts.c.cleaned_at).where(attempts.c.job_id == job_id)).all()
     if any(attempt.cleaned_at is None for attempt in found):
         raise Conflict(f"job {job_id} is still being cleaned up", next_step="try again in a moment")
+    return [AttemptId(attempt.id) for attempt in found]
+
+
+def delete_job(connection: Connection, job_id: JobId) -> list[AttemptId]:
+    """Remove an ended job's record; gives its attempts. Raises as `list_deletable`."""
+    found = list_deletable(connection, job_id)
     for told in (attempt_outputs, event_marks):
-        connection.execute(delete(told).where(told.c.attempt.in_([attempt.id for attempt in found])))
+        connection.execute(delete(told).where(told.c.attempt.in_(found)))
     for table in (events, idempotency, attempts):
         connection.execute(delete(table).where(table.c.job_id == job_id))
     connection.execute(delete(jobs).where(jobs.c.id == job_id))
-    return [AttemptId(attempt.id) for attempt in found]
+    return found
 
 
 def _bump(connection: Connection, job: JobRef, values: dict[str, Any]) -> None:

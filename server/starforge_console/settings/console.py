@@ -3,7 +3,7 @@
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -50,6 +50,9 @@ def _default_secrets_dir() -> Path:
 
 class _Group(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="FORGE_", frozen=True, extra="ignore", validate_default=True)
+
+
+GroupT = TypeVar("GroupT", bound=_Group)
 
 
 class PathSettings(_Group):
@@ -175,19 +178,17 @@ def load_settings() -> ConsoleSettings:
         SettingsError: with every fault at once, each with the name of its variable.
 
     """
-    try:
-        settings = ConsoleSettings(
-            paths=PathSettings(),
-            http=HttpSettings(),
-            local=LocalSettings(),
-            policy=PolicySettings(),
-            log=LogSettings(),
-        )
-    except ValidationError as error:
-        faults = [f"FORGE_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors()]
+    faults: list[str] = []
+    paths, http = _load_group(PathSettings, faults), _load_group(HttpSettings, faults)
+    local, policy = _load_group(LocalSettings, faults), _load_group(PolicySettings, faults)
+    log = _load_group(LogSettings, faults)
+    if paths is None or http is None or local is None or policy is None or log is None:
         raise SettingsError(
-            f"{len(faults)} settings cannot be used", why="; ".join(faults), next_step="correct them and start again"
-        ) from None
+            f"{len(faults)} settings cannot be used" if len(faults) != 1 else "a setting cannot be used",
+            why="; ".join(faults),
+            next_step="correct what is listed and start again",
+        )
+    settings = ConsoleSettings(paths=paths, http=http, local=local, policy=policy, log=log)
     if settings.paths.storage_root is None:
         raise _no_storage_root()
     state, storage = settings.paths.console_state_dir, settings.paths.storage_root
@@ -204,6 +205,14 @@ def unknown_names(environment: dict[str, str]) -> list[str]:
     """FORGE_ variables that no setting reads: most often a typing error."""
     known = {f"FORGE_{name}".upper() for group in GROUPS for name in group.model_fields}
     return sorted(name for name in environment if name.startswith("FORGE_") and name not in known)
+
+
+def _load_group(group: type[GroupT], faults: list[str]) -> GroupT | None:
+    try:
+        return group()
+    except ValidationError as error:
+        faults += [f"FORGE_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors()]
+        return None
 
 
 def _no_storage_root() -> SettingsError:

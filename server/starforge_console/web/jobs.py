@@ -25,7 +25,7 @@ from starforge.contract.states import ENDED, DesiredState, JobState
 from starforge.errors import Unavailable
 from starforge_console.accounts.sign_in import check_owner
 from starforge_console.assembly.layout import StorageLayout
-from starforge_console.ledger.jobs import delete_job, wish_stop
+from starforge_console.ledger.jobs import delete_job, list_deletable, wish_stop
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.series import delete_series, stream_state
 from starforge_console.ledger.views import (
@@ -143,10 +143,12 @@ async def delete_ended_job(services: Services, account: Submitter, job_id: str) 
     """Remove an ended job with its logs, curves, work and checkpoints, for its owner and administrators."""
     record = await services.ledger.read(lambda c: load_job(c, job_id))
     check_owner(account, record.user_id, f"delete job {job_id}")
-    attempts = await services.ledger.write(lambda c: delete_job(c, JobId(job_id)))
+    attempts = await services.ledger.read(lambda c: list_deletable(c, JobId(job_id)))
+    # The record goes last: where anything before it fails, the job is still there to be deleted again.
+    await _remove_run(services, JobId(job_id))
     await services.series.write(lambda c: delete_series(c, job_id, attempts))
     await services.logs.remove_logs(attempts)
-    await _remove_run(services, JobId(job_id))
+    await services.ledger.write(lambda c: delete_job(c, JobId(job_id)))
     services.wakeups.notify(job_topic(job_id))
     return Response(status_code=204)
 
@@ -167,9 +169,9 @@ async def _remove_run(services: ApiServices, job_id: JobId) -> None:
         return
     except OSError as error:
         raise Unavailable(
-            f"job {job_id} is deleted, but not all of its folder {folder}",
+            f"the folder {folder} of job {job_id} cannot be removed",
             why=str(error),
-            next_step="remove the folder by hand",
+            next_step="mend that, then delete the job again",
         ) from None
 
 

@@ -104,11 +104,12 @@ def test_a_console_that_was_not_set_up_names_init(command: Command) -> None:
     assert "starforge-console init" in done.stderr
 
 
-def test_a_setting_that_cannot_be_used_is_named(command: Command) -> None:
-    command.env["FORGE_LISTEN"] = "nowhere"
+def test_all_settings_that_cannot_be_used_are_named_at_once(command: Command) -> None:
+    command.env |= {"FORGE_LISTEN": "nowhere", "FORGE_LOG_FORMAT": "poem", "FORGE_STORAGE_ROOT": "relative"}
     done = command("init")
     assert done.exit_code == 2
-    assert "FORGE_LISTEN" in done.stderr
+    for name in ("FORGE_LISTEN", "FORGE_LOG_FORMAT", "FORGE_STORAGE_ROOT"):
+        assert f"{name}: " in done.stderr
 
 
 def test_a_setting_that_nothing_reads_is_told(command: Command) -> None:

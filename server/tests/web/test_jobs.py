@@ -97,6 +97,20 @@ def test_deleting_removes_record_series_logs_and_folder(console: ConsoleUnderTes
     assert console.logs.removed == [attempt]
 
 
+def test_a_job_whose_folder_cannot_be_removed_is_still_there_to_be_deleted_again(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("ann")
+    job = submit(console, headers)
+    run_to_end(console, job)
+    folder = console.run_folder(job)
+    folder.parent.mkdir()
+    folder.write_text("a file where a folder should be")
+    client = console.client(headers)
+    assert client.delete(f"/api/v1/jobs/{job}").status_code == 503
+    assert client.get(f"/api/v1/jobs/{job}").status_code == 200
+    folder.unlink()
+    assert client.delete(f"/api/v1/jobs/{job}").status_code == 204
+
+
 def test_a_job_that_lives_or_is_not_cleaned_up_is_not_deleted(console: ConsoleUnderTest) -> None:
     headers = console.add_user("ann")
     job = submit(console, headers)

@@ -52,7 +52,7 @@ class _Group(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="FORGE_", frozen=True, extra="ignore", validate_default=True)
 
 
-GroupT = TypeVar("GroupT", bound=_Group)
+SettingsT = TypeVar("SettingsT", bound=_Group)
 
 
 class PathSettings(_Group):
@@ -207,7 +207,7 @@ def unknown_names(environment: dict[str, str]) -> list[str]:
     return sorted(name for name in environment if name.startswith("FORGE_") and name not in known)
 
 
-def _load_group(group: type[GroupT], faults: list[str]) -> GroupT | None:
+def _load_group(group: type[SettingsT], faults: list[str]) -> SettingsT | None:
     try:
         return group()
     except ValidationError as error:

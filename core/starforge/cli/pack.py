@@ -11,6 +11,7 @@ from starforge.workspace.manifest import Manifest, Refusal, load_manifest
 from starforge.workspace.pack import Packed, check_manifest, find_unreadable, pack_manifest
 from starforge.workspace.project import load_project, resolve_experiment
 from starforge.workspace.provenance import Origin, build_provenance, load_origin
+from starforge.workspace.remember import find_memory_folder, pack_or_recall
 
 
 @click.command()
@@ -63,7 +64,7 @@ def describe_packed(packed: Packed) -> dict[str, Any]:
 
 def _pack(manifest: Manifest, output: Path | None) -> Packed:
     if output is None:
-        return pack_manifest(manifest)
+        return pack_or_recall(manifest, find_memory_folder())
     with output.open("wb") as sink:
         return pack_manifest(manifest, sink)
 

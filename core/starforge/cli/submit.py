@@ -31,6 +31,7 @@ from starforge.workspace.manifest import Manifest, load_manifest
 from starforge.workspace.pack import check_manifest, pack_manifest
 from starforge.workspace.project import load_project, resolve_experiment
 from starforge.workspace.provenance import Origin, load_origin
+from starforge.workspace.remember import find_memory_folder, pack_or_recall
 from starforge.workspace.submission import Contents, build_jobspec, build_share, check_clean
 
 _PROFILES_ARE_OLD_S: Final = 86_400
@@ -148,7 +149,7 @@ def _prepare(name: str, asked: _Asked) -> _Prepared:
     check_clean(origin, allow_dirty=asked.may_be_dirty)
     _warn_of_origin(origin)
     with show_progress("packing", manifest.content_bytes) as progress:
-        packed = pack_manifest(manifest, None, progress)
+        packed = pack_or_recall(manifest, find_memory_folder(), progress)
     contents = Contents(packed=packed, origin=origin)
     spec = build_jobspec(experiment, resources, contents)
     return _Prepared(experiment, manifest, contents, SubmitRequest(spec=spec, allow_dirty=asked.allow_dirty))

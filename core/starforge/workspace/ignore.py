@@ -50,6 +50,8 @@ class Rules:
 
     def find_file_verdict(self, path: str) -> bool | None:
         """As `find_verdict`, and what is inside an ignored folder is ignored whatever else is said of it."""
+        if not self.rules:
+            return None
         parts = path.split("/")
         for end in range(1, len(parts)):
             if self.find_verdict("/".join(parts[:end]), is_folder=True):

@@ -12,17 +12,22 @@ from starforge.workspace.git import GitStanding, Repository, find_repository
 from starforge.workspace.ignore import BY_DEFAULT, IGNORE_FILE, Rules, parse_rules
 
 _SECRET_NAMES: Final = frozenset({".env", ".netrc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".pypirc"})
+_SUBMODULE_MODE: Final = "160000 "
 _ENV_SAMPLES: Final = (".example", ".sample", ".template", ".dist")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file or a link that travels. `path` is relative, with slashes; bytes that are no UTF-8 are surrogates."""
+    """A file or a link that travels. `path` is relative, with slashes; bytes that are no UTF-8 are surrogates.
+
+    `stamp` changes whenever the file was written: its place on the disk and its times, in nanoseconds.
+    """
 
     path: str
     bytes: int
     executable: bool = False
     link: str | None = None
+    stamp: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ def load_manifest(root: Path) -> Manifest:
     refused = [item for item in listing.refused if not untracked_rules.find_file_verdict(item.path)]
     entries = []
     for path in sorted(paths, key=os.fsencode):
-        found = _find_entry(root, path, own)
+        found = _find_entry(str(root), path, own)
         if isinstance(found, Refusal):
             refused.append(found)
         elif found is not None:
@@ -105,15 +110,22 @@ def load_own_rules(root: Path) -> Rules:
 
 
 def _list_repository(repository: Repository) -> _Listing:
-    tracked = set(_split(repository.ask("ls-files", "--cached", "-z")))
-    untracked = set(_split(repository.ask("ls-files", "--others", "--exclude-standard", "-z")))
     listing = _Listing(set(), set(), [])
-    for paths, into in ((tracked, listing.tracked), (untracked, listing.untracked)):
-        for path in paths:
-            if _is_folder(repository.root / path):
-                _add_inner(repository.root, path.rstrip("/"), into, listing.refused)
-            else:
-                into.add(path)
+    inner = []
+    for record in _split(repository.ask("ls-files", "--cached", "--stage", "-z")):
+        facts, _, path = record.partition("\t")
+        if facts.startswith(_SUBMODULE_MODE):
+            inner.append((path, listing.tracked))
+        else:
+            listing.tracked.add(path)
+    for path in _split(repository.ask("ls-files", "--others", "--exclude-standard", "-z")):
+        if path.endswith("/"):
+            inner.append((path.rstrip("/"), listing.untracked))
+        else:
+            listing.untracked.add(path)
+    for folder, into in inner:
+        if _is_folder(repository.root / folder):
+            _add_inner(repository.root, folder, into, listing.refused)
     listing.refused.extend(_find_special(repository, listing.tracked | listing.untracked))
     return listing
 
@@ -137,7 +149,7 @@ def _add_inner(root: Path, folder: str, into: set[str], refused: list[Refusal]) 
 
 def _find_special(repository: Repository, paths: Iterable[str]) -> Iterator[Refusal]:
     """Sockets, FIFOs and devices beside the listed files: git does not list them, so they would be missing silently."""
-    folders = {""} | {parent for path in paths for parent in _parents(path)}
+    folders = {""} | {path.rpartition("/")[0] for path in paths}
     found = []
     for folder in folders:
         if _is_folder(repository.root / folder):
@@ -152,12 +164,6 @@ def _find_special(repository: Repository, paths: Iterable[str]) -> Iterator[Refu
     for path in found:
         if path not in ignored:
             yield Refusal(path, _describe_special((repository.root / path).lstat().st_mode))
-
-
-def _parents(path: str) -> Iterator[str]:
-    while "/" in path:
-        path = path.rpartition("/")[0]
-        yield path
 
 
 def _is_ordinary(entry: os.DirEntry[str]) -> bool:
@@ -199,20 +205,22 @@ def _walk_into(root: Path, folder: str, rules: Rules, listing: _Listing) -> None
             listing.refused.append(Refusal(path, _describe_special(entry.stat(follow_symlinks=False).st_mode)))
 
 
-def _find_entry(root: Path, path: str, own: Rules) -> Entry | Refusal | None:
+def _find_entry(root: str, path: str, own: Rules) -> Entry | Refusal | None:
+    full = f"{root}/{path}"
     try:
-        status = (root / path).lstat()
+        status = os.lstat(full)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         return Refusal(path, f"cannot be read: {error.strerror}")
     if stat.S_ISLNK(status.st_mode):
-        return _check_link(root, path)
+        return _check_link(Path(root), path)
     if not stat.S_ISREG(status.st_mode):
         return Refusal(path, _describe_special(status.st_mode))
     if _looks_secret(path) and own.find_file_verdict(path) is not False:
         return Refusal(path, f"looks like a secret: ignore it, or write !{path} into {IGNORE_FILE} to take it along")
-    return Entry(path, status.st_size, executable=bool(status.st_mode & 0o100))
+    stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+    return Entry(path, status.st_size, executable=bool(status.st_mode & 0o100), stamp=stamp)
 
 
 def _check_link(root: Path, path: str) -> Entry | Refusal:

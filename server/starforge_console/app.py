@@ -116,8 +116,13 @@ async def _run(settings: ConsoleSettings) -> None:
             )
         )
         backfill = Backfill(receiver, ground.ledger, ground.storage, presence)
-        async with _running(scheduler, Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once)) as start:
-            await serve(api, ingest, settings.http, start, asyncio.Event())
+        try:
+            async with _running(
+                scheduler, Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once)
+            ) as start:
+                await serve(api, ingest, settings.http, start, asyncio.Event())
+        finally:
+            await receiver.close()  # what it has begun is finished before the databases close
 
 
 @contextlib.asynccontextmanager

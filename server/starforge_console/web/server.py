@@ -130,6 +130,9 @@ def _listener(setting: str, address: str) -> Iterator[socket.socket]:
             why=str(error),
             next_step="end what listens there, or name another address",
         ) from error
+    # Connections inherit it. Event loops leave it out for such a socket, and each answer would wait 40 ms for an
+    # acknowledgement between its head and its body.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with listener:
         yield listener
 

@@ -46,6 +46,7 @@ async def serve(folder: Path, room: Room | None = None) -> AsyncIterator[Served]
             room=room or Room(),
         )
         listener = socket.create_server(("127.0.0.1", 0))
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         server = uvicorn.Server(uvicorn.Config(build_ingest(services), log_config=None, lifespan="off", ws="none"))
         with contextlib.closing(listener):

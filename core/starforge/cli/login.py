@@ -14,6 +14,7 @@ from starforge.client.http import Connection, is_loopback, parse_server
 from starforge.client.login import Session, forget_session, save_registry, save_session
 from starforge.contract.api import WhoAmI
 from starforge.errors import InputError
+from starforge.hardware.profiles import BUILT_IN
 
 
 @click.command()
@@ -43,7 +44,7 @@ def login(server: str, as_json: bool) -> None:  # noqa: FBT001 - click passes fl
         print_json({"server": address, **describe_who(who), "profiles": names})
         return
     click.echo(f"signed in at {address} as {who.user} ({who.role})")
-    note(f"profiles: {', '.join(['cpu', 'any', *names])}")
+    note(f"profiles: {', '.join(dict.fromkeys([*BUILT_IN, *names]))}")
 
 
 @click.command()

@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 
+from starforge import __version__
 from starforge.cli.lazy import LazyCommand, LazyGroup
 from starforge.cli.output import print_error
 from starforge.errors import StarForgeError
@@ -33,6 +34,7 @@ _COMMANDS: Final = {
 
 
 @click.group(cls=LazyGroup, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sf", message="%(prog)s %(version)s")
 def root() -> None:
     r"""Train on your team's own accelerators.
 

@@ -1,9 +1,10 @@
 """An experiment as a whole: config, lock and entry read together, with every fault at once."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -19,6 +20,14 @@ from starforge.recipes.lock import LOCK_FILE, Lock, LockState, compare_lock, loa
 from starforge.recipes.model import Recipe
 from starforge.workspace.config import CONFIG_FILE, Config, Setting, apply_setting, check_values, read_config
 from starforge.workspace.project import EXPERIMENTS_FOLDER, Project
+
+_PROBE: Final[dict[str, Json]] = {
+    "recipe": {"name": "probe/probe", "version": "1", "digest": "sha256:" + "0" * 64},
+    "resources": {"pools": [{"gpus_per_node": 0}]},
+    "entry": {"kind": "experiment", "value": "probe"},
+    "workspace": {"digest": "sha256:" + "0" * 64, "bytes": 0, "files": 0},
+}
+"""What a spec needs beside the settings, so that the settings can be checked by the contract itself."""
 
 
 @dataclass(slots=True)
@@ -153,22 +162,30 @@ def _check_hyperparameters(experiment: Experiment, recipe: Recipe) -> list[Fault
 
 def _check_against_contract(experiment: Experiment, recipe: Recipe) -> list[Fault]:
     """What the JobSpec itself would refuse, with the position of the setting that it came from."""
-    faults = []
+    faults: list[Fault] = []
     if experiment.image is None:
         message, place = f"{recipe.name} needs an image", experiment.config.own.place_of(["image"])
         faults.append(Fault("image_missing", message, place, "add image: NAME:TAG"))
+    probe = {**_PROBE, "framework": {"kind": recipe.framework, "image": experiment.image or "none"}}
+    faults += _collect(experiment, lambda: build_metadata(experiment))
+    faults += _collect(experiment, lambda: jobspec.Spec.model_validate({**probe, **build_settings(experiment)}))
+    return faults + _collect(experiment, lambda: digest_json(experiment.values))
+
+
+def _collect(experiment: Experiment, check: Callable[[], object]) -> list[Fault]:
     try:
-        build_metadata(experiment)
-        build_lifecycle(experiment)
-        digest_json(experiment.values)
+        check()
     except ValidationError as error:
+        faults = []
         for fault in error.errors(include_input=False, include_url=False):
-            path = fault["loc"]
+            path = tuple(part for part in fault["loc"] if part != "framework")
+            document = experiment.config.document_of(path)
             message = f"{'.'.join(map(str, path))}: {fault['msg']}"
-            faults.append(Fault("value_invalid", message, experiment.config.own.place_of(path)))
+            faults.append(Fault("value_invalid", message, document.place_of(path)))
+        return faults
     except SpecError as error:
-        faults.append(Fault("value_invalid", str(error), experiment.config.own.place_of([])))
-    return faults
+        return [Fault("value_invalid", str(error), experiment.config.own.place_of([]))]
+    return []
 
 
 def build_metadata(experiment: Experiment) -> jobspec.Metadata:
@@ -177,7 +194,19 @@ def build_metadata(experiment: Experiment) -> jobspec.Metadata:
     return jobspec.Metadata.model_validate({**values, "note": experiment.values.get("note")})
 
 
-def build_lifecycle(experiment: Experiment) -> jobspec.Lifecycle:
-    """How long and how often, for the JobSpec."""
-    own = {key: value for key, value in experiment.section("lifecycle").items() if value is not None}
-    return jobspec.Lifecycle.model_validate(own)
+def build_settings(experiment: Experiment) -> dict[str, Json]:
+    """The members of a JobSpec's `spec` that the settings say, but for the image."""
+    values = experiment.values
+    return {
+        "model": values.get("model"),
+        "data": experiment.section("data"),
+        "hyperparameters": experiment.section("hyperparameters"),
+        "placement": _without_nulls(experiment.section("placement")),
+        "lifecycle": _without_nulls(experiment.section("lifecycle")),
+        "init_from": values.get("init_from"),
+        "observability": values.get("observability") or "platform",
+    }
+
+
+def _without_nulls(section: dict[str, Json]) -> dict[str, Json]:
+    return {key: value for key, value in section.items() if value is not None}

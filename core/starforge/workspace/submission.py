@@ -6,13 +6,12 @@ from typing import Final
 from pydantic import ValidationError
 
 from starforge.contract import jobspec
-from starforge.contract.canonical import Json
 from starforge.contract.ids import Digest
 from starforge.errors import ProjectError, SpecError
 from starforge.hardware.profiles import Share
 from starforge.recipes.lock import Lock
 from starforge.recipes.model import Recipe
-from starforge.workspace.experiment import Experiment, build_lifecycle, build_metadata
+from starforge.workspace.experiment import Experiment, build_metadata, build_settings
 from starforge.workspace.pack import Packed
 from starforge.workspace.provenance import Origin, build_provenance
 
@@ -79,7 +78,7 @@ def _build_spec(
     experiment: Experiment, method: tuple[Recipe, Lock], resources: jobspec.Resources, contents: Contents
 ) -> jobspec.Spec:
     recipe, lock = method
-    values, packed = experiment.values, contents.packed
+    packed = contents.packed
     return jobspec.Spec.model_validate(
         {
             "recipe": {"name": lock.recipe.name, "version": lock.recipe.version, "digest": lock.recipe.digest},
@@ -89,19 +88,9 @@ def _build_spec(
                 "image": experiment.image,
             },
             "resources": resources,
-            "model": values.get("model"),
-            "data": experiment.section("data"),
-            "hyperparameters": experiment.section("hyperparameters"),
             "entry": {"kind": recipe.entry.kind, "value": experiment.folder},
             "workspace": {"digest": packed.digest, "bytes": packed.bytes, "files": len(packed.files)},
             "provenance": build_provenance(contents.origin, Digest(experiment.config_digest)),
-            "placement": _without_nulls(experiment.section("placement")),
-            "lifecycle": build_lifecycle(experiment),
-            "init_from": values.get("init_from"),
-            "observability": values.get("observability") or "platform",
+            **build_settings(experiment),
         }
     )
-
-
-def _without_nulls(section: dict[str, Json]) -> dict[str, Json]:
-    return {key: value for key, value in section.items() if value is not None}

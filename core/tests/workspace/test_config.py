@@ -66,6 +66,24 @@ def test_a_missing_image_is_a_fault(tmp_path: Path) -> None:
     assert shown(read(tmp_path, "hyperparameters: {a: 1}\n").faults) == [("image_missing", "config.yaml")]
 
 
+def test_what_the_contract_would_refuse_is_named_where_it_is_set(tmp_path: Path) -> None:
+    config = (
+        f"image: {'i' * 301}\n"
+        "init_from: run/x/checkpoint\n"
+        "observability: somewhere\n"
+        f"note: {'n' * 1001}\n"
+        "placement: {fleet: 'My Fleet'}\n"
+    )
+    faults = read(tmp_path, config).faults
+    assert {(code, place.partition(":")[2]) for code, place in shown(faults)} == {
+        ("value_invalid", "1:8"),
+        ("value_invalid", "2:12"),
+        ("value_invalid", "3:16"),
+        ("value_invalid", "4:7"),
+        ("value_invalid", "5:20"),
+    }
+
+
 def test_a_script_with_windows_line_ends_is_refused_at_the_first_of_them(tmp_path: Path) -> None:
     write_project(tmp_path)
     write_tree(tmp_path, {"experiments/first/train.sh": "#!/bin/bash\necho a\r\necho b\r\n"})

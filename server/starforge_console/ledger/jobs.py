@@ -55,34 +55,37 @@ def admit(connection: Connection, job: NewJob, key: SubmitKey | None, now: float
         return known
     values: dict[str, Any] = asdict(job) | {"pools": json.dumps([asdict(pool) for pool in job.pools])}
     retries = values.pop("retries")
+    # Values beside the statement, not in it: submits are many, and building the values in costs as much again.
     connection.execute(
-        insert(jobs).values(
+        insert(jobs),
+        {
             **values,
-            state=JobState.QUEUED.value,
-            reason=Reason.ADMITTED.value,
-            desired=DesiredState.RUN.value,
-            version=1,
-            note="",
-            attempt_number=0,
-            retries_left=retries,
-            free_retries=0,
-            submitted_at=now,
-            state_since=now,
-        )
+            "state": JobState.QUEUED.value,
+            "reason": Reason.ADMITTED.value,
+            "desired": DesiredState.RUN.value,
+            "version": 1,
+            "note": "",
+            "attempt_number": 0,
+            "retries_left": retries,
+            "free_retries": 0,
+            "submitted_at": now,
+            "state_since": now,
+        },
     )
     connection.execute(
-        insert(events).values(
-            job_id=job.id,
-            at=now,
-            kind="state",
-            state=JobState.QUEUED.value,
-            reason=Reason.ADMITTED.value,
-            note="",
-            count=1,
-        )
+        insert(events),
+        {
+            "job_id": job.id,
+            "at": now,
+            "kind": "state",
+            "state": JobState.QUEUED.value,
+            "reason": Reason.ADMITTED.value,
+            "note": "",
+            "count": 1,
+        },
     )
     if key is not None:
-        connection.execute(insert(idempotency).values(**asdict(key), job_id=job.id, at=now))
+        connection.execute(insert(idempotency), {**asdict(key), "job_id": job.id, "at": now})
     return job.id
 
 

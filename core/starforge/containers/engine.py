@@ -20,7 +20,7 @@ from starforge.errors import BackendUnreachable, Unavailable
 Document: TypeAlias = dict[str, Any]
 """A JSON object as the engine sends it; its members are named in the engine's API reference."""
 
-NEWEST_API: Final = (1, 41)
+KNOWN_API: Final = (1, 41)
 OLDEST_API: Final = (1, 40)
 _READ_TIMEOUT_S: Final = 15.0
 _START_TIMEOUT_S: Final = 60.0
@@ -253,8 +253,9 @@ class Engine:
 
     def _find_prefix(self) -> str:
         if self._version is None:
-            offered = str(self.version().get("ApiVersion", ""))
-            self._version = _choose_version(offered)
+            described = self.version()
+            newest, oldest = str(described.get("ApiVersion", "")), str(described.get("MinAPIVersion", "1.0"))
+            self._version = choose_version(newest, oldest)
         return "/v" + self._version
 
 
@@ -299,15 +300,15 @@ def _read_message(content: bytes) -> str:
         return content.decode(errors="replace").strip()
 
 
-def _choose_version(offered: str) -> str:
+def choose_version(newest: str, oldest: str) -> str:
+    """The API version to speak with an engine that speaks `oldest` to `newest`: the known one, or its nearest."""
     try:
-        major, minor = (int(part) for part in offered.split("."))
+        ceiling, floor = (tuple(int(part) for part in text.split(".")) for text in (newest, oldest))
     except ValueError as error:
-        raise EngineError(0, f"{offered!r} is no API version: this is no Docker engine") from error
-    if (major, minor) < OLDEST_API:
-        raise EngineError(0, f"the engine speaks API {offered}; 1.40 (Docker 19.03) is the oldest that is understood")
-    chosen = min((major, minor), NEWEST_API)
-    return f"{chosen[0]}.{chosen[1]}"
+        raise EngineError(0, f"{newest!r} is no API version: this is no Docker engine") from error
+    if ceiling < OLDEST_API:
+        raise EngineError(0, f"the engine speaks API {newest}; 1.40 (Docker 19.03) is the oldest that is understood")
+    return ".".join(str(part) for part in max(min(ceiling, KNOWN_API), floor))
 
 
 def _build_auth(repository: str, login: RegistryLogin) -> str:

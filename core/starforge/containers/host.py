@@ -66,6 +66,7 @@ class ContainerHost:
             settings,
             gpus=gpus,
             facts=self._facts,
+            images=self._images,
             storage=self._storage,
             secrets=self._secrets,
             fences=self._fences,

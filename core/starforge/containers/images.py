@@ -8,11 +8,12 @@ from starforge.containers.facts import HostFacts
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image by its id; `digest` is the repository's, where it came from one."""
+    """An image by its id; `digest` is the repository's, where it came from one; `user` as its author wrote it."""
 
     id: str
     digest: str | None
     architecture: str
+    user: str
 
     def find_mismatch(self, facts: HostFacts) -> str | None:
         """A sentence when the image is for another kind of processor; it would be pulled well and not start."""
@@ -40,7 +41,8 @@ class Images:
         digest = str(digests[0]).partition("@")[2] if digests else None
         identity = str(described["Id"])
         self._digests[identity] = digest
-        return Image(identity, digest, str(described.get("Architecture") or ""))
+        user = str((described.get("Config") or {}).get("User") or "")
+        return Image(identity, digest, str(described.get("Architecture") or ""), user)
 
     def find_digest(self, identity: str) -> str | None:
         """The repository's digest of the image with this id, where there is one."""

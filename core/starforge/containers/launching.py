@@ -3,6 +3,7 @@
 The second look catches what does not share the lock, and creates whose caller died and that appear late.
 """
 
+import logging
 import random
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from starforge.containers.engine import Engine, EngineError
 from starforge.containers.facts import HostFacts, KnownFacts
 from starforge.containers.failures import StartFault, StartTrouble, classify_start
 from starforge.containers.gpus import GpuSource, GpuSurvey, NotKnown
+from starforge.containers.images import Images
 from starforge.containers.labels import Claim, State, find_claims, name_container
 from starforge.containers.lock import hold_lock, name_lock
 from starforge.containers.records import Fences
@@ -26,6 +28,8 @@ from starforge.containers.storage import StorageCheck
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest
 from starforge.errors import BackendUnreachable, LaunchError, LaunchRefused, NoCapacity, NodeFault
+
+_log = logging.getLogger(__name__)
 
 _TRIES: Final = 10
 _PAUSE_S: Final = 0.05
@@ -52,6 +56,7 @@ class Launcher:
         *,
         gpus: GpuSource,
         facts: KnownFacts,
+        images: Images,
         storage: StorageCheck,
         secrets: SecretFiles,
         fences: Fences,
@@ -60,6 +65,7 @@ class Launcher:
         self._settings = settings
         self._gpus = gpus
         self._facts = facts
+        self._images = images
         self._storage = storage
         self._secrets = secrets
         self._fences = fences
@@ -166,13 +172,16 @@ class Launcher:
         return left
 
     def _try(self, request: LaunchRequest, allotment: Allotment, facts: HostFacts) -> _Tried | StartFault:
-        folder = self._secrets.write(request.attempt, request.user, request.secrets)
+        folder = self._secrets.write(request.attempt, self._find_owner(request), request.secrets)
         body = build_create_body(request, allotment, facts, self._settings, str(folder))
         try:
-            container = str(self._engine.create(name_container(request.attempt), body)["Id"])
+            created = self._engine.create(name_container(request.attempt), body)
         except EngineError as error:
             # The name is taken by a create whose caller died, or by somebody else: the next look tells.
             return _Tried.AGAIN if error.status == _CONFLICT else self._judge(request, error)
+        container = str(created["Id"])
+        for warning in created.get("Warnings") or ():
+            _log.warning("the engine warns of %s: %s", request.attempt, warning)
         if find_rivals(self.list_claims(), container, allotment.gpus, facts.boot):
             self._engine.remove(container, force=True)
             return _Tried.AGAIN
@@ -183,6 +192,22 @@ class Launcher:
                 return _Tried.STARTED
             return self._judge(request, error)
         return _Tried.STARTED
+
+    def _find_owner(self, request: LaunchRequest) -> str:
+        """Who is to read the secrets. Names live in the image's own passwd, which nobody reads from outside."""
+        if request.user is not None:
+            return request.user
+        image = self._images.find(request.image)
+        user, _, group = (image.user if image else "").partition(":")
+        if user in {"", "root"} or not request.secrets:
+            return "0:0"
+        if user.isdigit() and (group.isdigit() or not group):
+            return f"{user}:{group or 0}"
+        raise LaunchRefused(
+            f"image {request.image} runs as {user!r}, who cannot be given the job's secrets",
+            why="outside the image only numbers are known, not names",
+            next_step="set FORGE_JOB_UID and FORGE_JOB_GID, or write the image's USER as a number",
+        )
 
     def _judge(self, request: LaunchRequest, error: EngineError) -> _Tried | StartFault:
         fault = classify_start(error)

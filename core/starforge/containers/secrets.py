@@ -25,7 +25,7 @@ class SecretFiles:
         """Where the secrets of `attempt` lie."""
         return self.root / attempt
 
-    def write(self, attempt: AttemptId, user: str | None, secrets: Mapping[str, Secret]) -> Path:
+    def write(self, attempt: AttemptId, user: str, secrets: Mapping[str, Secret]) -> Path:
         """Write one file a secret, readable by `user` (`uid:gid`) alone; the same call again changes nothing.
 
         Raises LaunchRefused for a name that is no file name, NodeFault when the files cannot be written.
@@ -63,10 +63,7 @@ def _write_one(path: Path, secret: Secret, owner: tuple[int, int]) -> None:
         os.fchown(file.fileno(), *owner)
 
 
-def _parse_user(user: str | None) -> tuple[int, int]:
-    if user is None:
-        # The image's own user is not known here; only its root can read what root owns.
-        return os.geteuid(), os.getegid()
+def _parse_user(user: str) -> tuple[int, int]:
     uid, _, gid = user.partition(":")
     if not uid.isdigit() or not gid.isdigit():
         raise LaunchRefused(f"user {user!r} is not of the form uid:gid")

@@ -1,4 +1,4 @@
-"""Launches short jobs until it is killed: race_worker.py SOCKET ROOT SECRETS_ROOT GPUS."""
+"""Launches short jobs until it is killed: race_worker.py SOCKET ROOT SECRETS_ROOT LOCKS GPUS."""
 
 import itertools
 import random
@@ -11,9 +11,11 @@ from starforge.containers.gpus import MadeUpGpus
 from starforge.errors import BackendUnreachable, NoCapacity
 
 
-def main(socket_path: str, root: Path, secrets_root: Path, gpus: int) -> None:
+def main(socket_path: str, root: Path, secrets_root: Path, locks: Path, gpus: int) -> None:
     chance = random.Random()
-    host = make_host(Engine(socket_path), make_settings(root, secrets_root), MadeUpGpus(gpus, "Test GPU", "n1"))
+    host = make_host(
+        Engine(socket_path), make_settings(root, secrets_root, lock_dir=locks), MadeUpGpus(gpus, "Test GPU", "n1")
+    )
     for _ in itertools.count():
         script = chance.choice(("true", "sleep 0.1", "sleep 0.4"))
         try:
@@ -23,4 +25,4 @@ def main(socket_path: str, root: Path, secrets_root: Path, gpus: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]), int(sys.argv[5]))

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -471,13 +472,32 @@ def test_observe_answers_for_each_that_was_asked(host: ContainerHost, tmp_path: 
     assert gone.at >= began
 
 
-def test_an_unknown_user_is_a_failed_start_that_stays_until_cleanup(
+@pytest.mark.parametrize(("user", "expected"), [("0", b"0:0"), ("1234", b"1234:0"), ("1234:77", b"1234:77")])
+def test_the_images_own_user_can_read_the_secrets(
+    host: ContainerHost, machine: PrivateEngine, tmp_path: Path, user: str, expected: bytes
+) -> None:
+    image = build_image_with_user(machine, user)
+    script = "echo $(id -u):$(id -g) $(cat /run/starforge/A); exit 0"
+    request = make_request(tmp_path, script, image=image, user=None, secrets={"A": Secret("read")})
+    host.launch(request)
+    wait_for(host, request.attempt, Phase.EXITED)
+    assert b"".join(chunk.content for chunk in host.logs(request.attempt)) == expected + b" read\n"
+
+
+def test_an_image_whose_user_is_a_name_is_refused(host: ContainerHost, machine: PrivateEngine, tmp_path: Path) -> None:
+    image = build_image_with_user(machine, "somebody")
+    with pytest.raises(LaunchRefused, match="FORGE_JOB_UID"):
+        host.launch(make_request(tmp_path, image=image, user=None, secrets={"A": Secret("b")}))
+    assert count_containers(machine) == 0
+
+
+def test_a_start_that_the_engine_refuses_is_told_until_cleanup(
     host: ContainerHost, open_host: OpenHost, machine: PrivateEngine, tmp_path: Path
 ) -> None:
-    request = make_request(tmp_path, image="starforge-test/stranger:1", user=None)
-    build_image_with_unknown_user(machine)
+    request = make_request(tmp_path, image=build_image_with_user(machine, "somebody"), user=None)
     host.launch(request)
     for one in (host, open_host()):
+        one.launch(request)
         seen = see(one, request.attempt)
         assert isinstance(seen, Seen)
         assert (seen.phase, seen.failure) == (Phase.EXITED, Failure.START_FAILED)
@@ -490,8 +510,10 @@ def test_an_unknown_user_is_a_failed_start_that_stays_until_cleanup(
     assert isinstance(see(host, request.attempt), Gone)
 
 
-def build_image_with_unknown_user(machine: PrivateEngine) -> None:
-    container = machine.engine.create("stranger", {"Image": "starforge-test/host:1", "Cmd": ["true"]})["Id"]
-    query = f"/commit?container={container}&repo=starforge-test/stranger&tag=1&changes=USER%20nosuch"
-    machine.ask("POST", query)
+def build_image_with_user(machine: PrivateEngine, user: str) -> str:
+    container = machine.engine.create("author", {"Image": "starforge-test/host:1", "Cmd": ["true"]})["Id"]
+    tag = "user" + user.replace(":", "-")
+    change = quote(f"USER {user}")
+    machine.ask("POST", f"/commit?container={container}&repo=starforge-test/author&tag={tag}&changes={change}")
     machine.engine.remove(container)
+    return f"starforge-test/author:{tag}"

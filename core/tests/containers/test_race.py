@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 GPUS = 2
 STARTS = 60
+STARTS_WITHOUT_LOCK = 30
 
 
 class Referee:
@@ -45,14 +46,16 @@ class Referee:
 class Workers:
     """Processes of which one is killed every so often and replaced."""
 
-    def __init__(self, arguments: list[str], count: int) -> None:
+    def __init__(self, arguments: list[list[str]], pause_s: tuple[float, float]) -> None:
         self._arguments = arguments
+        self._pause_s = pause_s
         self._over = threading.Event()
-        self._processes = [self._spawn() for _ in range(count)]
+        self._processes: list[subprocess.Popen[bytes]] = []
         self._killer = threading.Thread(target=self._kill_now_and_then)
         self.kills = 0
 
     def __enter__(self) -> Self:
+        self._processes = [self._spawn(index) for index in range(len(self._arguments))]
         self._killer.start()
         return self
 
@@ -65,15 +68,15 @@ class Workers:
 
     def _kill_now_and_then(self) -> None:
         chance = random.Random()
-        while not self._over.wait(chance.uniform(0.5, 1.2)):
+        while not self._over.wait(chance.uniform(*self._pause_s)):
             victim = chance.randrange(len(self._processes))
             self._processes[victim].kill()
             self._processes[victim].wait()
             self.kills += 1
-            self._processes[victim] = self._spawn()
+            self._processes[victim] = self._spawn(victim)
 
-    def _spawn(self) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen([sys.executable, "-m", "core.tests.containers.race_worker", *self._arguments])
+    def _spawn(self, index: int) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen([sys.executable, "-m", "core.tests.containers.race_worker", *self._arguments[index]])
 
 
 @pytest.fixture
@@ -84,19 +87,44 @@ def swept(machine: PrivateEngine) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("swept")
-def test_two_never_run_on_one_gpu(machine: PrivateEngine, tmp_path: Path, secrets_root: Path) -> None:
+def test_two_never_run_on_one_gpu_while_launchers_are_killed(
+    machine: PrivateEngine, tmp_path: Path, secrets_root: Path
+) -> None:
+    (tmp_path / "locks").mkdir()
+    worker = [machine.socket_path, str(tmp_path), str(secrets_root), str(tmp_path / "locks"), str(GPUS)]
+    referee, kills = watch(machine, Workers([worker, worker], pause_s=(0.5, 1.2)), STARTS)
+    assert referee.starts >= STARTS
+    assert kills >= 3
+    assert len(referee.gpus) == GPUS
+    assert referee.doubles == []
+
+
+@pytest.mark.usefixtures("swept")
+def test_two_never_run_on_one_gpu_though_they_share_no_lock(
+    machine: PrivateEngine, tmp_path: Path, secrets_root: Path
+) -> None:
+    arguments = []
+    for name in ("a", "b"):
+        folders = [tmp_path / name, secrets_root / name, tmp_path / name / "own-locks"]
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        arguments.append([machine.socket_path, *map(str, folders), str(GPUS)])
+    referee, _ = watch(machine, Workers(arguments, pause_s=(300, 300)), STARTS_WITHOUT_LOCK)
+    assert referee.starts >= STARTS_WITHOUT_LOCK
+    assert referee.doubles == []
+
+
+def watch(machine: PrivateEngine, workers: Workers, starts: int) -> tuple[Referee, int]:
+    """What the referee saw until `starts` containers had started, or for lack of them the time was up."""
     referee = Referee()
     events = machine.engine.events("forge.install=lab")
     deadline = time.monotonic() + 150
     try:
-        with Workers([machine.socket_path, str(tmp_path), str(secrets_root), str(GPUS)], 2) as workers:
+        with workers:
             for event in events:
                 referee.take(event)
-                if referee.starts >= STARTS or time.monotonic() > deadline:
+                if referee.starts >= starts or time.monotonic() > deadline:
                     break
     finally:
         events.release()
-    assert referee.starts >= STARTS
-    assert workers.kills >= 3
-    assert len(referee.gpus) == GPUS
-    assert referee.doubles == []
+    return referee, workers.kills

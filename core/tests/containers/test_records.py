@@ -71,15 +71,15 @@ def test_a_secret_can_name_no_other_place(secrets_root: Path) -> None:
     files = SecretFiles(secrets_root)
     for name in ("../x", "a/b", "", ".."):
         with pytest.raises(LaunchRefused):
-            files.write(new_attempt(), None, {name: Secret("x")})
+            files.write(new_attempt(), "0:0", {name: Secret("x")})
     with pytest.raises(LaunchRefused, match="uid:gid"):
         files.write(new_attempt(), "root", {})
 
 
 def test_secrets_can_be_written_again_and_are_gone_when_removed(secrets_root: Path) -> None:
     files, attempt = SecretFiles(secrets_root), new_attempt()
-    files.write(attempt, None, {"A": Secret("1")})
-    folder = files.write(attempt, None, {"A": Secret("2")})
+    files.write(attempt, "0:0", {"A": Secret("1")})
+    folder = files.write(attempt, "0:0", {"A": Secret("2")})
     assert (folder / "A").read_text() == "2"
     assert files.attempts() == [attempt]
     files.remove(attempt)

@@ -44,6 +44,7 @@ class FakeExecutor:
         self._fleet = fleet
         self._nodes = {node.name: node for node in nodes}
         self._attempts: dict[AttemptId, Held] = {}
+        self._living: dict[str, dict[AttemptId, Held]] = {node.name: {} for node in nodes}
         self._fences: set[AttemptId] = set()
         self._engine_started_at = self._now()
         self._wake: Callable[[], None] = lambda: None
@@ -103,7 +104,7 @@ class FakeExecutor:
         self._fences.add(attempt)
         held = self._attempts.get(attempt)
         if held is not None and held.phase is Phase.PREPARING:
-            del self._attempts[attempt]
+            self._forget(attempt)
         return self._see(attempt)
 
     async def stop(self, attempt: AttemptId, remaining_s: float) -> None:
@@ -115,8 +116,7 @@ class FakeExecutor:
             return
         if held.phase is Phase.PREPARING:
             self._fences.add(attempt)
-            held.phase, held.failure = Phase.EXITED, Failure.NODE_FAULT
-            self._wake()
+            self.fail(attempt, Failure.NODE_FAULT)
             return
         if held.kill_at is None:
             held.stop_steps = held.script.stop_steps
@@ -132,7 +132,7 @@ class FakeExecutor:
         self._fences.add(attempt)
         held = self._attempts.get(attempt)
         if held is not None and held.phase is not Phase.RUNNING:
-            del self._attempts[attempt]
+            self._forget(attempt)
 
     async def inventory(self) -> Mapping[AttemptId, Observation] | NoSignal:
         """Everything that is held."""
@@ -145,7 +145,7 @@ class FakeExecutor:
         self._require_reachable()
         gone = [a for a, held in self._attempts.items() if a not in known and held.phase is Phase.EXITED]
         for attempt in gone:
-            del self._attempts[attempt]
+            self._forget(attempt)
         return gone
 
     async def logs(self, attempt: AttemptId, cursor: str | None = None) -> AsyncIterator[LogChunk]:
@@ -169,7 +169,7 @@ class FakeExecutor:
     def advance(self, steps: int = 1) -> None:
         """Let one unit of work pass, `steps` times, for every attempt."""
         for _ in range(steps):
-            for held in list(self._attempts.values()):
+            for held in [held for living in self._living.values() for held in living.values()]:
                 self._advance_one(held)
 
     def begin(self, attempt: AttemptId) -> None:
@@ -184,11 +184,12 @@ class FakeExecutor:
         """Let a PREPARING attempt end without having run."""
         held = self._attempts[attempt]
         held.phase, held.failure = Phase.EXITED, failure
+        self._living[held.node].pop(attempt)
         self._wake()
 
     def vanish(self, attempt: AttemptId) -> None:
         """Let it be gone without a trace."""
-        del self._attempts[attempt]
+        self._forget(attempt)
         self._wake()
 
     def say(self, attempt: AttemptId, line: bytes) -> None:
@@ -253,7 +254,7 @@ class FakeExecutor:
         free = [gpu.uuid for gpu in self._view(node).gpus if gpu.state is GpuState.FREE]
         script = self.scripts.get(attempt, self.default_script)
         held = Held(request, node.name, tuple(free[: pool.gpus_per_node]), script)
-        self._attempts[attempt] = held
+        self._attempts[attempt] = self._living[node.name][attempt] = held
         if script.prepare_steps == 0:
             self._decide_start(held)
 
@@ -289,6 +290,7 @@ class FakeExecutor:
 
     def _end(self, held: Held, code: int | None, *, out_of_memory: bool = False) -> None:
         held.phase = Phase.EXITED
+        self._living[held.node].pop(held.request.attempt, None)
         held.exit = Exit(
             code=code,
             out_of_memory=out_of_memory,
@@ -297,6 +299,10 @@ class FakeExecutor:
             engine_started_at=self._engine_started_at,
         )
         self._wake()
+
+    def _forget(self, attempt: AttemptId) -> None:
+        held = self._attempts.pop(attempt)
+        self._living[held.node].pop(attempt, None)
 
     def _see(self, attempt: AttemptId) -> Observation:
         held = self._attempts.get(attempt)
@@ -323,7 +329,7 @@ class FakeExecutor:
         return Pull(image=image, done_bytes=done, total_bytes=total, progressed_at=self._now())
 
     def _view(self, node: FakeNode) -> NodeView:
-        living = [held for held in self._attempts.values() if held.node == node.name and held.phase is not Phase.EXITED]
+        living = self._living[node.name].values()
         holders = {gpu: held.request.attempt for held in living for gpu in held.gpus}
         shares = {
             held.request.attempt: decide_share(held.request.pools[0], node.cpus, node.memory_bytes, node.gpus)

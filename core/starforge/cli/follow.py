@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import click
 
-from starforge.cli.logtext import LogText
+from starforge.cli.logtext import RESET, LogText
 from starforge.cli.output import find_width, has_colour, note, paint
 from starforge.cli.plot import draw_curve
 from starforge.client.console import Console
@@ -29,6 +29,9 @@ class LogWriter(Protocol):
     def write(self, content: bytes) -> None:
         """Show the next bytes of the present attempt."""
 
+    def break_line(self) -> None:
+        """Make room for a line of another kind, where a person looks at both."""
+
     def finish(self) -> None:
         """Show what was held back; the next bytes are another log's."""
 
@@ -38,14 +41,26 @@ class TextLog:
 
     def __init__(self) -> None:
         self._text = LogText(colour=has_colour())
+        self._is_inside_a_line = False
 
     def write(self, content: bytes) -> None:
         """Show the next bytes of the present attempt."""
-        click.echo(self._text.feed(content), nl=False, color=True)
+        self._show(self._text.feed(content))
+
+    def break_line(self) -> None:
+        """End the present line on a terminal; a pipe gets the job's own bytes alone."""
+        if self._is_inside_a_line and sys.stdout.isatty():
+            self._show("\n")
 
     def finish(self) -> None:
         """Show what was held back."""
-        click.echo(self._text.finish(), nl=False, color=True)
+        self._show(self._text.finish())
+
+    def _show(self, text: str) -> None:
+        visible = text.removesuffix(RESET)
+        if visible:
+            self._is_inside_a_line = not visible.endswith("\n")
+        click.echo(text, nl=False, color=True)
 
 
 class RawLog:
@@ -56,6 +71,9 @@ class RawLog:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
 
+    def break_line(self) -> None:
+        """Add nothing to the job's own bytes."""
+
     def finish(self) -> None:
         """Nothing is ever held back."""
 
@@ -64,6 +82,9 @@ class NoLog:
     """Shows nothing: for a caller that waits for the end alone."""
 
     def write(self, content: bytes) -> None:
+        """Show nothing."""
+
+    def break_line(self) -> None:
         """Show nothing."""
 
     def finish(self) -> None:
@@ -81,15 +102,19 @@ def follow_job(console: Console, job: str, log: LogWriter, start: Start | None =
                         log.write(content)
                     case AttemptBegins(number):
                         log.finish()
+                        log.break_line()
                         if not is_first or number > 1:
                             note(f"── attempt {number} ──")
                         is_first = False
                     case Change(event):
+                        log.break_line()
                         _show_event(event)
                     case Note(text):
+                        log.break_line()
                         note(text)
                     case End(ended):
                         log.finish()
+                        log.break_line()
                         return ended
     except KeyboardInterrupt:
         log.finish()

@@ -16,7 +16,8 @@ _ESCAPE: Final = re.compile(
 )
 _UNFINISHED: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?\Z")
 _LONGEST_ESCAPE: Final = 4096
-_RESET: Final = "\x1b[0m"
+RESET: Final = "\x1b[0m"
+"""What ends every colour."""
 
 _KEPT: Final = {"\n", "\t", "\r"}
 _VISIBLE: Final = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in _KEPT} | {0x7F: "\u2421"}
@@ -49,7 +50,7 @@ class LogText:
         """The text of what was held, and the end of every colour."""
         text = self._clean(self._held + self._decoder.decode(b"", final=True))
         self._held = ""
-        reset = _RESET if self._is_painted else ""
+        reset = RESET if self._is_painted else ""
         self._is_painted = False
         return text + reset
 

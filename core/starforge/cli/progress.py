@@ -21,13 +21,17 @@ def show_progress(what: str, total_bytes: int) -> Iterator[Callable[..., object]
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn  # noqa: PLC0415 - as above
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total_bytes)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(what, total=total_bytes)
 
-        def advance(done: int, total: int | None = None) -> None:
-            if total is None:
-                bar.advance(task, done)
-            else:
-                bar.update(task, completed=done, total=total)
+    def advance(done: int, total: int | None = None) -> None:
+        bar.start()  # with the first step: what turns out to be done already draws nothing
+        if total is None:
+            bar.advance(task, done)
+        else:
+            bar.update(task, completed=done, total=total)
 
+    try:
         yield advance
+    finally:
+        bar.stop()

@@ -1,10 +1,12 @@
+import io
 import math
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from starforge.cli.follow import choose_key
+from starforge.cli.follow import TextLog, choose_key
 from starforge.cli.logtext import LogText
 from starforge.cli.output import describe_bytes, describe_duration, render_error, render_table
 from starforge.cli.plot import draw_curve
@@ -55,6 +57,25 @@ def test_no_control_character_but_line_ends_and_tabs_ever_comes_through(content:
     shown = show(content)
     assert not [sign for sign in shown if ord(sign) < 0x20 and sign not in "\n\r\t"]
     assert "\x7f" not in shown
+
+
+def test_an_event_in_the_middle_of_a_line_gets_one_of_its_own_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for stream, expected in ((Terminal(), "half\nline\n"), (io.StringIO(), "halfline\n")):
+        monkeypatch.setattr(sys, "stdout", stream)
+        log = TextLog()
+        log.write(b"half")
+        log.break_line()
+        log.break_line()
+        log.write(b"line\n")
+        log.break_line()
+        log.finish()
+        assert stream.getvalue() == expected
 
 
 def test_a_curve_fits_its_width_and_names_its_ends() -> None:

@@ -28,6 +28,14 @@ def test_both_listen_on_ports_that_the_machine_chose(console: ConsoleUnderTest) 
             pass
 
 
+def test_whoever_sends_too_much_hears_so_and_not_a_broken_connection(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("ann") | {"Content-Type": "application/json"}
+    with serving(console) as served, served.client(headers) as client:
+        for _ in range(3):
+            answer = client.post("/api/v1/jobs", content=b" " * (2 << 20))
+            assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
 def test_an_address_that_is_taken_is_named_with_its_setting(console: ConsoleUnderTest) -> None:
     async def try_to_serve(port: int) -> None:
         http = HttpSettings(listen="127.0.0.1:0", ingest_listen=f"127.0.0.1:{port}")

@@ -125,7 +125,7 @@ for i in range(1, 21):
 PY
 echo result > "$FORGE_OUT_DIR/r.txt"
 """
-    seen = []
+    seen: list[tuple[str, list[float], list[tuple[str, str]]]] = []
     for settings in ({}, {"FORGE_INGEST_URL": "http://127.0.0.1:9"}):
         running = behind_proxy(**settings)
         probe = make_experiment(running, image, script, name=f"probe{len(seen)}")

@@ -59,6 +59,31 @@ def make(**changes: object) -> LaunchRequest:
     return replace(request, **changes)  # type: ignore[arg-type]  # fields by name
 
 
+HOST_CONFIG = {
+    "NetworkMode": "bridge",
+    "Init": True,
+    "Privileged": False,
+    "Mounts": [
+        {"Type": "bind", "Source": "/share/runs/a", "Target": "/share/runs/a", "ReadOnly": False},
+        {"Type": "bind", "Source": "/share/d", "Target": "/data", "ReadOnly": True},
+        {"Type": "bind", "Source": "/m/jabcdefghi-2-0a1b2c", "Target": "/run/starforge", "ReadOnly": True},
+    ],
+    "Ulimits": [
+        {"Name": "nofile", "Soft": 20000, "Hard": 20000},
+        {"Name": "memlock", "Soft": -1, "Hard": -1},
+    ],
+    "ShmSize": 4294967296,
+    "NanoCpus": 1500000000,
+    "Memory": 8589934592,
+    "MemorySwap": 8589934592,
+    "PidsLimit": 32768,
+    "LogConfig": {"Type": "json-file", "Config": {"max-size": "10m", "max-file": "2"}},
+    "RestartPolicy": {"Name": "no"},
+    "ExtraHosts": ["host.docker.internal:host-gateway"],
+    "DeviceRequests": [{"Driver": "nvidia", "DeviceIDs": ["GPU-b", "GPU-a"], "Capabilities": [["gpu"]]}],
+}
+
+
 def test_the_create_body_is_exactly_this() -> None:
     assert build_create_body(make(), ALLOTMENT, FACTS, SETTINGS, "/m/jabcdefghi-2-0a1b2c") == {
         "Image": "repo/train:1",
@@ -97,29 +122,7 @@ def test_the_create_body_is_exactly_this() -> None:
         "Healthcheck": {"Test": ["NONE"]},
         "StopSignal": "SIGTERM",
         "StopTimeout": 50,
-        "HostConfig": {
-            "NetworkMode": "bridge",
-            "Init": True,
-            "Privileged": False,
-            "Mounts": [
-                {"Type": "bind", "Source": "/share/runs/a", "Target": "/share/runs/a", "ReadOnly": False},
-                {"Type": "bind", "Source": "/share/d", "Target": "/data", "ReadOnly": True},
-                {"Type": "bind", "Source": "/m/jabcdefghi-2-0a1b2c", "Target": "/run/starforge", "ReadOnly": True},
-            ],
-            "Ulimits": [
-                {"Name": "nofile", "Soft": 20000, "Hard": 20000},
-                {"Name": "memlock", "Soft": -1, "Hard": -1},
-            ],
-            "ShmSize": 4294967296,
-            "NanoCpus": 1500000000,
-            "Memory": 8589934592,
-            "MemorySwap": 8589934592,
-            "PidsLimit": 32768,
-            "LogConfig": {"Type": "json-file", "Config": {"max-size": "10m", "max-file": "2"}},
-            "RestartPolicy": {"Name": "no"},
-            "ExtraHosts": ["host.docker.internal:host-gateway"],
-            "DeviceRequests": [{"Driver": "nvidia", "DeviceIDs": ["GPU-b", "GPU-a"], "Capabilities": [["gpu"]]}],
-        },
+        "HostConfig": HOST_CONFIG,
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from starforge.contract.canonical import canonical_json, digest_json
+from starforge.contract.canonical import Json, canonical_json, digest_json
 from starforge.contract.environment import Binding, spec_to_env
 from starforge.contract.ids import (
     AttemptId,
@@ -132,7 +132,7 @@ def test_the_schema_names_every_member() -> None:
 
 
 def test_canonical_json_has_one_form() -> None:
-    value = {"b": [1, 2.5, None], "a": {"y": None, "x": "é"}, "c": 1e-05, "d": True}
+    value: Json = {"b": [1, 2.5, None], "a": {"y": None, "x": "é"}, "c": 1e-05, "d": True}
     assert canonical_json(value).decode() == '{"a":{"x":"é"},"b":[1,2.5,null],"c":1e-05,"d":true}'
 
 

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,8 @@ def test_a_closure_that_raises_leaves_nothing_and_spoils_no_neighbour(tmp_path: 
         raise ValueError(message)
 
     async def race(ledger: Database) -> list[object]:
-        good = [ledger.write(lambda connection, n=n: add_fact(connection, f"good-{n}", "x")) for n in range(50)]
-        bad = [ledger.write(lambda connection, n=n: half(connection, n)) for n in range(50)]
+        good = [ledger.write(partial(add_fact, name=f"good-{n}", value="x")) for n in range(50)]
+        bad = [ledger.write(partial(half, number=n)) for n in range(50)]
         mixed = [one for pair in zip(good, bad, strict=True) for one in pair]
         return await asyncio.gather(*mixed, return_exceptions=True)
 
@@ -33,8 +34,8 @@ def test_a_closure_that_raises_leaves_nothing_and_spoils_no_neighbour(tmp_path: 
         answers = asyncio.run(race(ledger))
         assert sum(isinstance(answer, ValueError) for answer in answers) == 50
         for number in range(50):
-            assert ledger.read_now(lambda connection, n=number: find_fact(connection, f"good-{n}")) == "x"
-            assert ledger.read_now(lambda connection, n=number: find_fact(connection, f"half-{n}")) is None
+            assert ledger.read_now(partial(find_fact, name=f"good-{number}")) == "x"
+            assert ledger.read_now(partial(find_fact, name=f"half-{number}")) is None
 
 
 def test_an_answer_means_that_another_connection_sees_it(tmp_path: Path) -> None:

@@ -1,17 +1,21 @@
 """GPUs of this machine: which there are. Not knowing is an answer of its own, never "none" and never "all free"."""
 
 import csv
+import math
 import os
 import signal
 import subprocess
+import time
 import uuid
 from dataclasses import dataclass
+from threading import Lock
 from typing import Final, Protocol, TypeAlias
 
 _FIELDS: Final = ("uuid", "index", "pci.bus_id", "name", "memory.total", "mig.mode.current")
 _MIB: Final = 1024 * 1024
 _NAMESPACE: Final = uuid.UUID("6f4a1f0e-7c55-4f4b-9a59-0d1b6f2f5f11")
 _TIMEOUT_S: Final = 20.0
+_FRESH_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,19 +76,55 @@ class MadeUpGpus:
 
 
 class NvidiaSmi:
-    """GPUs as `nvidia-smi` lists them; the first `ceiling` in PCI order are offered, 0 offers all."""
+    """GPUs as `nvidia-smi` lists them; the first `ceiling` in PCI order are offered, 0 offers all.
+
+    One program runs at a time however many ask, and none is started while one that cannot be killed still hangs.
+    """
 
     def __init__(self, ceiling: int = 0, program: str = "nvidia-smi", timeout_s: float = _TIMEOUT_S) -> None:
         self._ceiling = ceiling
         self._argv = [program, f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits"]
         self._timeout_s = timeout_s
+        self._lock = Lock()
+        self._asked_at = -math.inf
+        self._answer: SurveyResult = NotKnown("nvidia-smi was not asked yet")
+        self._hanging: subprocess.Popen[bytes] | None = None
 
     def survey(self) -> SurveyResult:
-        """Ask the driver now, within the time limit."""
-        said = _run(self._argv, self._timeout_s)
-        if isinstance(said, NotKnown):
-            return said
-        return read_listing(said, self._ceiling)
+        """Ask the driver within the time limit; an answer that is not two seconds old stands."""
+        with self._lock:
+            if time.monotonic() - self._asked_at > _FRESH_S:
+                self._answer = self._ask()
+                self._asked_at = time.monotonic()
+            return self._answer
+
+    def _ask(self) -> SurveyResult:
+        if self._hanging is not None and self._hanging.poll() is None:
+            return NotKnown(f"{self._argv[0]} hangs since an earlier question and cannot be killed")
+        said = self._run()
+        return said if isinstance(said, NotKnown) else read_listing(said, self._ceiling)
+
+    def _run(self) -> str | NotKnown:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - argv is ours
+                self._argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=dict(os.environ, LC_ALL="C"),
+            )
+        except OSError as error:
+            return NotKnown(f"{self._argv[0]} cannot be run: {error}")
+        try:
+            output, _ = process.communicate(timeout=self._timeout_s)
+        except subprocess.TimeoutExpired:
+            self._hanging = None if _kill_group(process) else process
+            return NotKnown(f"{self._argv[0]} gave no answer in {self._timeout_s:g} s")
+        text = output.decode(errors="replace")
+        if process.returncode:
+            return NotKnown(f"{self._argv[0]} ended with code {process.returncode}: {text.strip()[:500]}")
+        return text
 
 
 def read_listing(text: str, ceiling: int = 0) -> SurveyResult:
@@ -121,38 +161,16 @@ def _read_row(cells: list[str]) -> tuple[str, Gpu] | None:
     return slot.lower(), gpu
 
 
-def _run(argv: list[str], timeout_s: float) -> str | NotKnown:
-    try:
-        process = subprocess.Popen(  # noqa: S603 - argv is ours
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=dict(os.environ, LC_ALL="C"),
-        )
-    except OSError as error:
-        return NotKnown(f"{argv[0]} cannot be run: {error}")
-    try:
-        output, _ = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        _kill_group(process)
-        return NotKnown(f"{argv[0]} gave no answer in {timeout_s:g} s")
-    text = output.decode(errors="replace")
-    if process.returncode:
-        return NotKnown(f"{argv[0]} ended with code {process.returncode}: {text.strip()[:500]}")
-    return text
-
-
-def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+def _kill_group(process: "subprocess.Popen[bytes]") -> bool:
+    """Kill the program with everything it started; False when it hangs in the driver and cannot die."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=1)
     except ProcessLookupError:
-        return
+        process.wait()
+    except subprocess.TimeoutExpired:
+        return False
     finally:
         if process.stdout is not None:
             process.stdout.close()
-    try:
-        process.wait(timeout=1)
-    except subprocess.TimeoutExpired:  # it hangs in the driver and cannot die: it is left behind
-        return
+    return True

@@ -1,6 +1,7 @@
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,14 @@ def test_a_hanging_program_is_killed_with_everything_it_started(tmp_path: Path) 
     for pid in map(int, pids.read_text().split()):
         while is_alive(pid):
             assert time.monotonic() < deadline
+
+
+def test_many_who_ask_at_once_share_one_answer(tmp_path: Path) -> None:
+    source = NvidiaSmi(program=write_program(tmp_path, f"echo x >>{tmp_path}/runs; sleep 0.2; cat <<'X'\n{TWO}X\n"))
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: known(source.survey()).gpus, range(8)))
+    assert len(set(answers)) == 1
+    assert (tmp_path / "runs").read_text() == "x\n"
 
 
 def is_alive(pid: int) -> bool:

@@ -250,18 +250,25 @@ def test_a_stop_kills_at_its_deadline_and_a_shorter_one_overtakes(host: Containe
     assert seen.exit.code == 137
 
 
-def test_a_repeated_stop_does_not_cut_the_first_short(host: ContainerHost, open_host: OpenHost, tmp_path: Path) -> None:
-    request = make_request(tmp_path, "trap 'sleep 1.5; exit 9' TERM; echo ready; while true; do sleep 0.05; done")
+def test_a_repeated_stop_neither_cuts_the_first_short_nor_signals_again(
+    host: ContainerHost, open_host: OpenHost, tmp_path: Path
+) -> None:
+    script = "trap 'echo t >>terms' TERM; echo ready; until [ -s code ]; do sleep 0.02; done; exit 9"
+    request = make_request(tmp_path, script)
     host.launch(request)
     wait_for_line(host, request.attempt, b"ready")
-    host.stop(request.attempt, 10)
+    terms = Path(request.workdir) / "terms"
+    for remaining_s in (10, 9.9, 9.5, 9.0):
+        host.stop(request.attempt, remaining_s)
+        wait_until(terms.exists, "the first signal")
     restarted = open_host()
     restarted.stop(request.attempt, 9.5)
-    for remaining_s in (9.5, 9.0, 8.5):
-        host.stop(request.attempt, remaining_s)
+    wait_until(lambda: len(terms.read_text().split()) == 2, "the restarted process's own signal")
+    finish(request, 9)
     seen = wait_for(host, request.attempt, Phase.EXITED)
     assert seen.exit is not None
     assert seen.exit.code == 9
+    assert terms.read_text().split() == ["t", "t"]
 
 
 def test_cleanup_of_what_runs_is_refused_and_leaves_it_alone(host: ContainerHost, tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 import hashlib
 import json
+import re
 
 import pytest
 
 from e2e.support.console import ConsoleProcess, wait_for
 from e2e.support.engines import PrivateEngine
 from e2e.support.projects import git, make_experiment, write_script
+from e2e.support.registry import stub_registry
+from tools.host_image import Contents, find_or_build_tar
 
 pytestmark = pytest.mark.engine
 
@@ -77,10 +80,10 @@ def test_nothing_survives_the_stop_of_a_script_that_forks_away_and_ignores_term(
     probe = make_experiment(console, image, f"trap '' TERM\n{SURVIVOR}\necho forked; while :; do sleep 98765; done")
     job = probe.submit()
     wait_for(lambda: "forked" in probe.log(job), "the script to fork")
-    assert "98765" in machine.run("cat", *_command_lines(machine))
+    assert "98765" in _command_lines(machine)
     console.sf("job", "stop", job, "--grace", "1", cwd=probe.project)
     assert probe.wait_end(job)["job"]["state"] == "STOPPED"
-    assert "98765" not in machine.run("cat", *_command_lines(machine))
+    assert "98765" not in _command_lines(machine)
 
 
 def test_a_queued_job_says_why_and_stops_at_once(console: ConsoleProcess, image: str) -> None:
@@ -100,7 +103,10 @@ def test_a_finished_job_can_be_deleted_with_everything_it_left(console: ConsoleP
     probe = make_experiment(console, image, "echo done")
     job = probe.submit()
     probe.wait_end(job)
-    wait_for(lambda: not console.sf("job", "delete", job, cwd=probe.project, may_fail=True).returncode, "the deletion")
+    wait_for(
+        lambda: not console.sf("job", "delete", job, "--yes", cwd=probe.project, may_fail=True).returncode,
+        "the deletion",
+    )
     assert not (console.storage / "runs" / job).exists()
     assert [one["id"] for one in console.get("/api/v1/jobs", probe.token)["items"]] == []
 
@@ -131,13 +137,29 @@ def test_an_experiment_without_train_sh_is_refused(console: ConsoleProcess, imag
     assert "train.sh" in probe.refused()
 
 
-def test_a_missing_image_fails_with_the_engines_words(console: ConsoleProcess, image: str) -> None:
+@pytest.mark.parametrize("repository", ["missing", "denied"])
+def test_an_image_that_cannot_be_had_fails_with_the_registrys_words(
+    console: ConsoleProcess, image: str, machine: PrivateEngine, repository: str
+) -> None:
     probe = make_experiment(console, image, "exit 0")
-    job = probe.submit("--image", "localhost:1/nothing:1")
-    detail = probe.wait_end(job)
+    with stub_registry(machine.gateway, find_or_build_tar(Contents(python=False))) as registry:
+        job = probe.submit("--image", registry.image(repository))
+        detail = probe.wait_end(job)
     assert detail["job"]["state"] == "FAILED"
-    assert probe.reasons(job)[-1] in {"pull_denied", "node_fault"}
-    assert "localhost:1" in detail["events"][-1]["note"] + detail["job"]["note"]
+    assert probe.reasons(job)[-1] == "pull_denied"
+    assert registry.image(repository) in detail["job"]["note"]
+
+
+def test_an_image_is_pulled_with_its_progress_in_sight_and_the_job_runs(
+    console: ConsoleProcess, image: str, machine: PrivateEngine
+) -> None:
+    probe = make_experiment(console, image, "echo pulled")
+    with stub_registry(machine.gateway, find_or_build_tar()) as registry:
+        job = probe.submit("--image", registry.image("slow"))
+        wait_for(lambda: _pulled_bytes(probe.detail(job)["job"]["note"]), "the pull to show its bytes")
+        assert probe.state(job) == "PENDING"
+        registry.go_on.set()
+        assert probe.wait_end(job)["job"]["state"] == "SUCCEEDED"
 
 
 def test_what_a_job_writes_to_its_workspace_is_gone_with_the_attempt_and_the_next_is_fresh(
@@ -167,6 +189,14 @@ def test_two_submits_with_one_script_change_give_two_digests(console: ConsolePro
     assert probe.detail(probe.submit())["spec_digest"] != first
 
 
-def _command_lines(machine: PrivateEngine) -> list[str]:
-    numbers = machine.run("sh", "-c", "ls -d /proc/[0-9]*").split()
-    return [f"{number}/cmdline" for number in numbers if number != f"/proc/{machine.engine_pid}"]
+def _is_deleted(console: ConsoleProcess, job: str) -> bool:
+    return console.sf("job", "delete", job, "--yes", may_fail=True).returncode == 0
+
+
+def _pulled_bytes(note: str) -> list[str]:
+    return re.findall(r"[0-9.]+ of [0-9.]+ MB", note)
+
+
+def _command_lines(machine: PrivateEngine) -> str:
+    """The command lines of everything that lives in the machine, containers included."""
+    return machine.run("sh", "-c", "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '; true")

@@ -84,7 +84,8 @@ class ConsoleProcess:
         """Start the console and wait until it answers."""
         with (self.folder / "console.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [_BIN / "starforge-console", "serve"],
+                # The kernel ends it together with whoever made it, however that process dies.
+                ["setpriv", "--pdeathsig", "KILL", _BIN / "starforge-console", "serve"],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

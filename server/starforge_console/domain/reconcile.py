@@ -90,7 +90,14 @@ def _decide_preparing(job: JobInFlight, seen: Seen, now: float) -> Decision:
         return Move(reasons=(Reason.LAUNCHED,), seen=seen, note=seen.note)
     if job.state is JobState.PENDING and _overdue(job, seen.pull, now):
         return CloseDoor(reason=Reason.NODE_FAULT, note="the attempt did not start in time")
-    return Wait(seen.note)
+    return Wait(_progress(seen))
+
+
+def _progress(seen: Seen) -> str:
+    """What people read while the attempt prepares: the backend's words, and the bytes where they are known."""
+    if seen.pull is None or seen.pull.total_bytes is None:
+        return seen.note
+    return f"{seen.note}: {seen.pull.done_bytes / 1e6:.1f} of {seen.pull.total_bytes / 1e6:.1f} MB"
 
 
 def _overdue(job: JobInFlight, pull: Pull | None, now: float) -> bool:

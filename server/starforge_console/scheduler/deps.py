@@ -42,8 +42,13 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerDeps:
-    """One console's parts. `executors` is keyed by fleet. `owner` names this process in leases;
-    `views_seen` is told what the fleets offered at the last look.
+    """One console's parts.
+
+    Attributes:
+        executors: Keyed by fleet.
+        views_seen: Told what the fleets offered at each look.
+        owner: Names this process in leases.
+
     """
 
     ledger: Database

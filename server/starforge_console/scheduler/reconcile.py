@@ -19,8 +19,8 @@ from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.launch import Launcher
 
-STOPPING_S: Final = 2.0
-"""Time between two rounds while a stop is under way."""
+BUSY_S: Final = 2.0
+"""Time between two rounds while a stop or the fetching of an image is under way."""
 
 UNSETTLED_S: Final = 5.0
 """Time between two rounds while a launch is open or an attempt was missing once."""
@@ -43,8 +43,8 @@ class Reconcile:
         for job in jobs:
             by_fleet.setdefault(job.attempt.target.fleet, []).append(job)
         await asyncio.gather(*(self._fleet(fleet, members) for fleet, members in by_fleet.items()))
-        if any(job.desired is not DesiredState.RUN for job in jobs):
-            return STOPPING_S
+        if any(job.desired is not DesiredState.RUN or job.state is JobState.PENDING for job in jobs):
+            return BUSY_S
         if any(job.state is JobState.SUBMITTED or job.attempt.gone_since is not None for job in jobs):
             return UNSETTLED_S
         return self._deps.reconcile_s
@@ -59,10 +59,12 @@ class Reconcile:
 
     async def _job(self, executor: Executor, job: JobInFlight, seen: Mapping[AttemptId, Observation]) -> None:
         observation = seen.get(job.attempt.id, NoSignal(reason="the backend said nothing of this attempt"))
-        if job.state is JobState.SUBMITTED and not isinstance(observation, Seen):
-            if not self._launcher.is_launching(job.id):
+        if job.state is JobState.SUBMITTED:
+            if self._launcher.is_launching(job.id):
+                return
+            if not _is_under_way(observation):
                 await self._launcher.settle(job)
-            return
+                return
         if isinstance(observation, Seen) and job.attempt.gone_since is not None:
             await self._deps.ledger.write(lambda connection: note_gone(connection, job.attempt.id, None))
         if job.desired is not DesiredState.RUN and not _has_exited(observation):
@@ -103,6 +105,11 @@ class Reconcile:
 
 def _wish(desired: DesiredState) -> Desired:
     return "stop" if desired is DesiredState.STOP else "pause"
+
+
+def _is_under_way(observation: Observation) -> bool:
+    """Whether the backend goes on by itself. A container that was made and never started does not: its maker died."""
+    return isinstance(observation, Seen) and (observation.phase is not Phase.PREPARING or observation.pull is not None)
 
 
 def _has_exited(observation: Observation) -> bool:

@@ -130,4 +130,4 @@ def test_an_attempt_that_does_not_start_is_fenced_off_after_its_deadline() -> No
 def test_a_pull_that_goes_on_has_no_deadline() -> None:
     pull = Pull(image="x:1", done_bytes=1, total_bytes=10**12, progressed_at=NOW + 86_000)
     seen = Seen(phase=Phase.PREPARING, at=NOW, pull=pull, note="pulling")
-    assert decide(job(JobState.PENDING), seen, None, NOW + 86_400) == Wait("pulling")
+    assert decide(job(JobState.PENDING), seen, None, NOW + 86_400) == Wait("pulling: 0.0 of 1000000.0 MB")

@@ -20,6 +20,7 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, lazy: Mapping[str, LazyCommand], **kwargs: Any) -> None:  # noqa: ANN401 - click's own
         super().__init__(*args, **kwargs)
         self.lazy = lazy
+        _keep_lines(self)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The names, in the order in which they are of use."""
@@ -34,6 +35,7 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(module), attribute)
         if not isinstance(command, click.Command):
             raise TypeError(f"{entry.target} is no command")
+        _keep_lines(command)
         return command
 
     def resolve_command(
@@ -52,3 +54,9 @@ class LazyGroup(click.Group):
         """Write the list of commands without importing one."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in self.lazy.items()])
+
+
+def _keep_lines(command: click.Command) -> None:
+    r"""Let `\b` of a raw docstring mean what the character means to click: the lines below it stay as they are."""
+    if command.help:
+        command.help = command.help.replace("\\b\n", "\b\n")

@@ -65,6 +65,11 @@ def test_every_command_speaks_json_and_says_how_it_looks(words: tuple[str, ...],
     assert "JSON" in (command.help or ""), words
 
 
+@pytest.mark.parametrize("words", [(), *(words for words, _, _ in COMMANDS)], ids=" ".join)
+def test_help_keeps_the_lines_that_belong_apart_and_shows_no_mark_of_it(sf: Sf, words: tuple[str, ...]) -> None:
+    assert "\\b" not in sf(*words, "--help").out
+
+
 def test_a_command_that_does_not_exist_is_answered_with_the_nearest(sf: Sf) -> None:
     result = sf("submitt")
     assert result.code == 2

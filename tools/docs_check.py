@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools.references import openapi, states
+from tools.references import cli, errors, jobspec, openapi, settings, states
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/dev/states.md": states.build_page,
     "docs/dev/openapi.json": openapi.build_page,
+    "docs/dev/jobspec.schema.json": jobspec.build_page,
+    "docs/dev/settings.md": settings.build_page,
+    "docs/dev/errors.md": errors.build_page,
+    "docs/dev/cli.md": cli.build_page,
 }
 
 

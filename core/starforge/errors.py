@@ -2,9 +2,9 @@
 
 StarForgeError
 ├── InputError           mend what was given, then repeat
-│   ├── SpecError            a JobSpec or a message that does not fit the contract
-│   ├── ProjectError         a project, experiment, lock or setting on disk
-│   └── PackError            a workspace that cannot be packed as it is
+│   ├── SpecError            mend the fields that are named
+│   ├── ProjectError         mend the project, experiment, lock or setting on disk
+│   └── PackError            mend or ignore the files that are named
 ├── Refused              it was understood and the answer is no: change the request, or ask an administrator
 │   ├── SignInRequired       sign in, then repeat
 │   ├── NotFound             name something that exists
@@ -12,7 +12,7 @@ StarForgeError
 ├── Unavailable          nothing is wrong with the request: wait, then repeat
 │   ├── Busy                 repeat after `retry_after_s`
 │   └── BackendUnreachable   whether the request took effect is not known: ask before repeating
-├── LaunchError          an attempt was not started, and nothing of it is left behind
+├── LaunchError          the attempt left nothing behind: launch it again, here or elsewhere
 │   ├── NoCapacity           try again when something has changed
 │   ├── NodeFault            try another machine; this one needs its administrator
 │   └── LaunchRefused        no machine of this kind can ever take it

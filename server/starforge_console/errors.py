@@ -5,7 +5,7 @@ The tree of `starforge.errors` is the trunk; these are the console's branches.
 StarForgeError
 ├── InputError
 │   ├── SettingsError        mend the console's settings, then start again
-│   ├── BlobRefused          the bytes that were sent are not what their digest says
+│   ├── BlobRefused          send the bytes that the digest names
 │   └── TooLarge             send less
 ├── Refused
 │   ├── AdmissionRefused     every gate's refusals at once: mend the submission

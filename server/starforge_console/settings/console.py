@@ -36,14 +36,17 @@ AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 
 
 def _default_state_dir() -> Path:
+    """`/var/lib/starforge` for root, else `~/.starforge-console`."""
     return Path("/var/lib/starforge") if os.geteuid() == 0 else Path.home() / ".starforge-console"
 
 
 def _default_storage_root() -> Path | None:
+    """None for root, who must set it; else `~/.starforge-storage`."""
     return None if os.geteuid() == 0 else Path.home() / ".starforge-storage"
 
 
 def _default_secrets_dir() -> Path:
+    """`/run/starforge` for root and where XDG_RUNTIME_DIR is not set, else `$XDG_RUNTIME_DIR/starforge`."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return Path("/run/starforge") if os.geteuid() == 0 or runtime is None else Path(runtime) / "starforge"
 
@@ -64,7 +67,7 @@ class PathSettings(_Group):
     )
     storage_root: AbsolutePath | None = Field(
         default_factory=_default_storage_root,
-        description="Runs, blobs and caches; on every machine at the same path. Root must set it.",
+        description="Runs, blobs and caches; on every machine at the same path.",
     )
     secrets_dir: AbsolutePath = Field(
         default_factory=_default_secrets_dir, description="Secrets of running jobs; must be a tmpfs."

@@ -46,9 +46,14 @@ class _Connection(http.client.HTTPConnection):
         self._socket_path = socket_path
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._socket_path)
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.settimeout(self.timeout)
+            sock.connect(self._socket_path)
+        except BaseException:
+            sock.close()
+            raise
+        self.sock = sock
 
 
 class Stream:

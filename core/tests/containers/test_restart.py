@@ -1,5 +1,6 @@
 """Engines that crash, stop and reboot under running and ended attempts."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -179,13 +180,15 @@ def test_a_private_engine_ends_with_the_process_that_made_it(tmp_path: Path) -> 
         pytest.skip(obstacle)
     code = (
         "import sys, signal\nfrom pathlib import Path\nfrom e2e.support.engines import private_engine\n"
-        f"with private_engine(Path({str(tmp_path)!r})) as m:\n    print(m.engine_pid, flush=True)\n    signal.pause()\n"
+        f"with private_engine(Path({str(tmp_path)!r})) as m:\n"
+        "    print(m.engine_pid, m.root, flush=True)\n    signal.pause()\n"
     )
     maker = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert maker.stdout is not None
-    engine = int(maker.stdout.readline())
+    engine, root = maker.stdout.readline().split()
     assert Path(f"/proc/{engine}").exists()
     maker.send_signal(signal.SIGKILL)
     maker.wait()
     maker.stdout.close()
     wait_until(lambda: not Path(f"/proc/{engine}/exe").exists(), "the engine's end")
+    shutil.rmtree(root, ignore_errors=True)

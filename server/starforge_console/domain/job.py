@@ -61,6 +61,9 @@ class QueuedJob:
     fleet: str | None
     priority: int
     submitted_at: float
+    reason: Reason
+    """Why it is queued."""
+    queued_at: float
     number: int
     """Which attempt the next one is, counted from 1."""
     pools: tuple[PoolAsk, ...]

@@ -80,6 +80,11 @@ def decide(job: JobInFlight, observation: Observation, record: ExitRecord | None
             return _decide_preparing(job, observation, now)
 
 
+def wished_end(desired: DesiredState) -> Reason:
+    """What the end of an attempt that was to stop or to pause confirms."""
+    return Reason.STOP_CONFIRMED if desired is DesiredState.STOP else Reason.PAUSE_CONFIRMED
+
+
 def _decide_running(job: JobInFlight, seen: Seen) -> Decision:
     reasons = _catch_up(job.state)
     return Move(reasons=reasons, seen=seen) if reasons else Wait(seen.note or "")
@@ -120,7 +125,7 @@ def _decide_exited(job: JobInFlight, seen: Seen, record: ExitRecord | None) -> D
 def _decide_failed_start(job: JobInFlight, seen: Seen, failure: Failure) -> Decision:
     before = (Reason.LAUNCHED,) if job.state is JobState.SUBMITTED else ()
     if job.desired is not DesiredState.RUN:
-        return Move(reasons=(*before, _as_wished(job.desired)), seen=seen, note=seen.note)
+        return Move(reasons=(*before, wished_end(job.desired)), seen=seen, note=seen.note)
     # A job that ran before cannot fail to start: then it is the backend's memory of it that broke.
     reason = Reason.INTERRUPTED if job.state is JobState.RUNNING else _FAILED_START[failure]
     return Move(reasons=(*before, reason), seen=seen, note=seen.note)
@@ -141,7 +146,7 @@ def _decide_gone(job: JobInFlight, gone: Gone, record: ExitRecord | None) -> Dec
     if gone.at - since < GONE_TWICE_S:
         return Wait()
     if job.desired is not DesiredState.RUN:
-        return Move(reasons=(_as_wished(job.desired),), note="nothing of it was left when it was stopped")
+        return Move(reasons=(wished_end(job.desired),), note="nothing of it was left when it was stopped")
     why = ExitReason(
         reason=Reason.VANISHED,
         category=Category.INFRASTRUCTURE,
@@ -159,7 +164,3 @@ def _catch_up(state: JobState) -> tuple[Reason, ...]:
             return (Reason.STARTED,)
         case _:
             return ()
-
-
-def _as_wished(desired: DesiredState) -> Reason:
-    return Reason.STOP_CONFIRMED if desired is DesiredState.STOP else Reason.PAUSE_CONFIRMED

@@ -1,15 +1,19 @@
-"""Whether a failed job runs again, and when."""
+"""Whether a failed job runs again, and when one whose launch failed is launched again."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from starforge.contract.states import FREE_OF_CHARGE, DesiredState, Reason
+from starforge_console.domain.job import QueuedJob
 
 FREE_RETRIES: Final = 8
 """How often in a row infrastructure may fail a job before somebody must look: without a bound a bad machine loops."""
 
 FIRST_DELAY_S: Final = 5.0
 LONGEST_DELAY_S: Final = 600.0
+
+LONGEST_HOLD_S: Final = 60.0
+"""How long a job whose machine was at fault is kept from the next launch; a mended machine is found again soon."""
 
 _NEVER: Final = frozenset({Reason.LAUNCH_REFUSED, Reason.PULL_DENIED, Reason.START_FAILED, Reason.MAX_RUNTIME})
 """What running again cannot mend."""
@@ -44,6 +48,19 @@ def decide_retry(reason: Reason, desired: DesiredState, budget: RetryBudget, now
     if budget.retries_left <= 0 or reason is Reason.OUT_OF_MEMORY:
         return None
     return RetryPlan(now + _delay_s(budget.attempts - 1), costs_retry=True)
+
+
+def decide_hold(job: QueuedJob) -> float:
+    """When `job` may be placed again (Unix seconds): a launch that just failed would fail again at once, for ever.
+
+    The first fault of a machine is tried again right away; a race for room waits until machines have been asked anew.
+    """
+    faults = job.number - 1
+    if job.reason is Reason.NO_CAPACITY:
+        return job.queued_at + FIRST_DELAY_S
+    if job.reason is Reason.NODE_FAULT and faults > 1:
+        return job.queued_at + min(LONGEST_HOLD_S, _delay_s(faults - 2))
+    return job.queued_at
 
 
 def _delay_s(times_before: int) -> float:

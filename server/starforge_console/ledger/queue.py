@@ -36,6 +36,8 @@ def list_queued(connection: Connection) -> list[QueuedJob]:
         jobs.c.fleet,
         jobs.c.priority,
         jobs.c.submitted_at,
+        jobs.c.reason,
+        jobs.c.state_since,
         jobs.c.attempt_number,
         jobs.c.pools,
     )
@@ -47,6 +49,8 @@ def list_queued(connection: Connection) -> list[QueuedJob]:
             fleet=row.fleet,
             priority=row.priority,
             submitted_at=row.submitted_at,
+            reason=Reason(row.reason),
+            queued_at=row.state_since,
             number=row.attempt_number + 1,
             pools=tuple(PoolAsk(**pool) for pool in json.loads(row.pools)),
         )

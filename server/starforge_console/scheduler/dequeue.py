@@ -13,6 +13,7 @@ from starforge.contract.states import JobState, Reason
 from starforge_console.domain.claims import claim, claim_targets, pool_requests
 from starforge_console.domain.job import JobInFlight, QueuedJob
 from starforge_console.domain.order import order_queue
+from starforge_console.domain.retry import decide_hold
 from starforge_console.domain.tokens import hash_token
 from starforge_console.ledger.in_flight import list_in_flight, note_progress
 from starforge_console.ledger.moves import JobRef, move
@@ -47,7 +48,10 @@ class Dequeue:
     async def run_once(self) -> float:
         """Place whatever the present view can take; gives the seconds until the next look is due."""
         wait_s = await self._retry_due()
-        queued = order_queue(await self._deps.ledger.read(list_queued))
+        now = self._deps.clock.now()
+        due = [(decide_hold(job), job) for job in await self._deps.ledger.read(list_queued)]
+        wait_s = min([wait_s, *(max(0.05, at - now) for at, _ in due if at > now)])
+        queued = order_queue(job for at, job in due if at <= now)
         if not queued:
             return wait_s
         in_flight = await self._deps.ledger.read(list_in_flight)
@@ -113,11 +117,12 @@ class Dequeue:
             lease=self._deps.owner,
             lease_until=guard.monotonic + LAUNCH_LEASE_S,
         )
-        ref = await self._deps.ledger.write(lambda connection: dequeue(connection, job, new, guard))
-        if ref is None:
-            return None
+        with self._launcher.expecting(job.id):
+            ref = await self._deps.ledger.write(lambda connection: dequeue(connection, job, new, guard))
+            if ref is None:
+                return None
+            self._launcher.begin(job.id)
         self._deps.wakeups.notify(job_topic(job.id))
-        self._launcher.begin(job.id)
         return _Placed(attempt, target)
 
     async def _note(self, job: QueuedJob, note: str) -> None:

@@ -1,6 +1,8 @@
 """Launch: takes a submitted attempt to its target, and finds out when no answer came."""
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
 from typing import Final
 
 import structlog
@@ -10,6 +12,7 @@ from starforge.contract.observation import Gone, NoSignal, Seen
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge.errors import BackendUnreachable, LaunchRefused, NoCapacity, NodeFault, StarForgeError
 from starforge_console.domain.job import JobInFlight
+from starforge_console.domain.reconcile import wished_end
 from starforge_console.ledger.apply import ref_of
 from starforge_console.ledger.in_flight import extend_lease, list_in_flight
 from starforge_console.scheduler.apply import Apply
@@ -29,6 +32,16 @@ class Launcher:
         self._deps = deps
         self._apply = apply
         self._tasks: dict[JobId, asyncio.Task[None]] = {}
+        self._expected: set[JobId] = set()
+
+    @contextlib.contextmanager
+    def expecting(self, job_id: JobId) -> Iterator[None]:
+        """Count the job as launching while it is taken out of the queue, so that nobody fences what is about to go."""
+        self._expected.add(job_id)
+        try:
+            yield
+        finally:
+            self._expected.discard(job_id)
 
     def begin(self, job_id: JobId) -> None:
         """Launch the newest attempt of a SUBMITTED job, unless that is under way."""
@@ -97,8 +110,8 @@ class Launcher:
                 await self._apply.note(job, f"waiting for {job.attempt.target.node}: {answer.reason}")
 
     def is_launching(self, job_id: JobId) -> bool:
-        """Whether a launch of that job is under way here."""
-        return job_id in self._tasks
+        """Whether a launch of that job is under way here, or about to be."""
+        return job_id in self._tasks or job_id in self._expected
 
     async def _load(self, job_id: JobId) -> JobInFlight | None:
         found = await self._deps.ledger.read(lambda connection: list_in_flight(connection, [job_id]))
@@ -114,10 +127,4 @@ class Launcher:
 
 
 def _unlaunched(job: JobInFlight) -> Reason:
-    match job.desired:
-        case DesiredState.STOP:
-            return Reason.STOP_CONFIRMED
-        case DesiredState.PAUSE:
-            return Reason.PAUSE_CONFIRMED
-        case _:
-            return Reason.NODE_FAULT
+    return Reason.NODE_FAULT if job.desired is DesiredState.RUN else wished_end(job.desired)

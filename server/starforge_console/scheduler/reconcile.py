@@ -11,9 +11,9 @@ from starforge.contract.executor import Executor
 from starforge.contract.ids import AttemptId
 from starforge.contract.observation import Gone, NoSignal, Observation, Phase, Seen
 from starforge.contract.states import DesiredState, JobState
-from starforge.errors import BackendUnreachable
+from starforge.errors import BackendUnreachable, StarForgeError
 from starforge_console.domain.job import JobInFlight
-from starforge_console.domain.reconcile import CloseDoor, Decision, Move, NoteGone, Wait, decide
+from starforge_console.domain.reconcile import CloseDoor, Decision, Move, NoteGone, Wait, decide, wished_end
 from starforge_console.ledger.in_flight import list_in_flight, note_gone, note_stop_sent
 from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.deps import SchedulerDeps
@@ -55,7 +55,13 @@ class Reconcile:
             await asyncio.gather(*(self._apply.note(job, f"no executor serves fleet {fleet}") for job in jobs))
             return
         seen = await executor.observe([job.attempt.id for job in jobs])
-        await asyncio.gather(*(self._job(executor, job, seen) for job in jobs))
+        await asyncio.gather(*(self._one(executor, job, seen) for job in jobs))
+
+    async def _one(self, executor: Executor, job: JobInFlight, seen: Mapping[AttemptId, Observation]) -> None:
+        try:
+            await self._job(executor, job, seen)
+        except (StarForgeError, OSError) as error:  # one bad job must not hold up the others
+            _log.error("a job cannot be reconciled", job=job.id, attempt=job.attempt.id, error=str(error))
 
     async def _job(self, executor: Executor, job: JobInFlight, seen: Mapping[AttemptId, Observation]) -> None:
         observation = seen.get(job.attempt.id, NoSignal(reason="the backend said nothing of this attempt"))
@@ -67,26 +73,38 @@ class Reconcile:
                 return
         if isinstance(observation, Seen) and job.attempt.gone_since is not None:
             await self._deps.ledger.write(lambda connection: note_gone(connection, job.attempt.id, None))
-        if job.desired is not DesiredState.RUN and not _has_exited(observation):
-            await self._stop(executor, job, observation)
+        wants_end = job.desired is not DesiredState.RUN and not _has_exited(observation)
+        if wants_end and await self._stop(executor, job, observation):
+            return
         record = None
         if isinstance(observation, Gone) or _has_exited(observation):
             record = await self._deps.records.exit_record(job.attempt.id)
         await self._carry_out(executor, job, decide(job, observation, record, self._deps.clock.now()))
 
-    async def _stop(self, executor: Executor, job: JobInFlight, observation: Observation) -> None:
+    async def _stop(self, executor: Executor, job: JobInFlight, observation: Observation) -> bool:
+        """Carry the wish to runner and backend; True when `observation` has no more to tell."""
         now = self._deps.clock.now()
         remaining_s = max(0.0, (job.stop_by or now) - now)
-        await self._deps.assembly.tell(job.attempt.id, _wish(job.desired), remaining_s, job.version)
+        await self._tell(job, remaining_s)
         try:
             if isinstance(observation, Seen) and observation.phase is Phase.PREPARING:
-                await executor.fence(job.attempt.id)  # nothing runs yet: closing the door is the whole stop
+                answer = await executor.fence(job.attempt.id)  # nothing runs yet: closing the door is the whole stop
+                if isinstance(answer, Gone) and answer.fenced:
+                    await self._apply.move(job, [wished_end(job.desired)], note="it had not started yet")
+                    return True
             await executor.stop(job.attempt.id, remaining_s)
         except BackendUnreachable as error:
             await self._apply.note(job, f"waiting for {job.attempt.target.node} to carry out the stop: {error}")
-            return
+            return isinstance(observation, NoSignal)
         if job.attempt.stop_sent_at is None:
             await self._deps.ledger.write(lambda connection: note_stop_sent(connection, job.attempt.id, now))
+        return False
+
+    async def _tell(self, job: JobInFlight, remaining_s: float) -> None:
+        try:
+            await self._deps.assembly.tell(job.attempt.id, _wish(job.desired), remaining_s, job.version)
+        except OSError as error:  # the job owns that folder, and the backend's signal reaches it all the same
+            _log.warning("a runner cannot be told of the stop", attempt=job.attempt.id, error=str(error))
 
     async def _carry_out(self, executor: Executor, job: JobInFlight, decision: Decision) -> None:
         match decision:

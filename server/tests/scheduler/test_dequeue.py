@@ -1,0 +1,139 @@
+"""What leaves the queue, where to, and what is said of what stays."""
+
+from pathlib import Path
+
+from server.tests.scheduler.support import FLEET, open_site, run
+from starforge.contract.states import JobState
+from starforge.errors import NodeFault
+from starforge_console.domain.tokens import hash_token
+from starforge_console.executors.scripting import FakeNode
+from starforge_console.ledger.in_flight import list_in_flight
+from starforge_console.ledger.tables import attempts
+
+
+def test_a_pass_places_what_fits_and_says_why_the_rest_waits(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            jobs = [await site.submit() for _ in range(3)]
+            await site.dequeue()
+            assert [(await site.job(job)).state for job in jobs].count(JobState.PENDING) == 2
+            left = [job for job in jobs if (await site.job(job)).state == JobState.QUEUED]
+            assert "n1: 0 of 2 any GPUs free, 1 asked for" in (await site.job(left[0])).note
+            assert len(site.fleet.calls("launch")) == 2
+
+    run(go())
+
+
+def test_a_place_that_became_free_takes_the_next_job(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=1)) as site:
+            first, attempt = await site.running()
+            second = await site.submit()
+            await site.dequeue()
+            assert (await site.job(second)).state == JobState.QUEUED
+            site.end(attempt)
+            await site.reconcile()
+            await site.dequeue()
+            assert (await site.job(first)).state == JobState.SUCCEEDED
+            assert (await site.job(second)).state == JobState.PENDING
+
+    run(go())
+
+
+def test_the_target_stands_in_the_ledger_before_anything_is_launched(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            job = await site.submit()
+            site.fleet.before_launch.is_closed = True
+            await site.loops.dequeue.run_once()
+            await site.fleet.before_launch.reached.wait()
+            held = (await site.ledger.read(list_in_flight))[0]
+            assert (held.id, held.state) == (job, JobState.SUBMITTED)
+            assert (held.attempt.target.fleet, held.attempt.target.node) == (FLEET, "n1")
+            assert held.attempt.target.name.endswith(held.attempt.id)
+            assert site.fleet.starts == {}
+            site.fleet.before_launch.opened.set()
+            await site.loops.settle_launches()
+            assert site.fleet.starts == {held.attempt.id: 1}
+
+    run(go())
+
+
+def test_the_token_is_kept_as_its_hash(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            _, attempt = await site.running()
+            kept = await site.ledger.read(lambda c: c.execute(attempts.select()).one().token_hash)
+            assert kept == hash_token(site.assembly.token(attempt))
+
+    run(go())
+
+
+def test_an_attempt_that_its_machine_does_not_list_yet_keeps_its_place(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=1)) as site:
+            site.fleet.before_launch.is_closed = True
+            first = await site.submit()
+            await site.loops.dequeue.run_once()
+            await site.fleet.before_launch.reached.wait()
+            second = await site.submit()
+            await site.loops.dequeue.run_once()
+            assert (await site.job(first)).state == JobState.SUBMITTED
+            assert (await site.job(second)).state == JobState.QUEUED
+            site.fleet.before_launch.opened.set()
+            await site.loops.settle_launches()
+
+    run(go())
+
+
+def test_a_fleet_that_does_not_answer_gets_nothing_and_is_named(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            site.fleet.make_unreachable("no route to n1")
+            job = await site.submit()
+            await site.dequeue()
+            row = await site.job(job)
+            assert (row.state, row.note) == (JobState.QUEUED, f"{FLEET}: no route to n1")
+            site.fleet.make_reachable()
+            await site.dequeue()
+            assert (await site.job(job)).state == JobState.PENDING
+
+    run(go())
+
+
+def test_whoever_watches_the_fleets_is_told_at_each_look(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            await site.loops.dequeue.look()
+            assert [view.fleet for view in site.views[-1]] == [FLEET]
+            assert [node.name for node in site.views[-1][0].nodes] == ["n1"]
+
+    run(go())
+
+
+def test_a_job_whose_machine_is_at_fault_waits_longer_each_time(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            job = await site.submit()
+            site.assembly.errors += [NodeFault("the storage is not mounted") for _ in range(20)]
+            for _ in range(50):
+                await site.dequeue()
+            assert len(await site.attempts(job)) == 2, "the first fault is tried again at once, the next one is not"
+            row = await site.job(job)
+            assert (row.state, row.note) == (JobState.QUEUED, "the storage is not mounted")
+            begun = []
+            for _ in range(120):
+                site.clock.at += 1.0
+                before = len(await site.attempts(job))
+                wait_s = await site.loops.dequeue.run_once()
+                assert wait_s <= 15.0
+                await site.loops.settle_launches()
+                if len(await site.attempts(job)) > before:
+                    begun.append(site.clock.at - 1_000.0)
+            assert begun == [5, 15, 35, 75]
+            site.assembly.errors.clear()
+            site.clock.at += 60.0
+            await site.dequeue()
+            assert (await site.job(job)).state == JobState.PENDING
+
+    run(go())

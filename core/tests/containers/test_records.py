@@ -139,7 +139,10 @@ def test_a_share_that_hangs_is_an_answer_after_the_time_limit(tmp_path: Path) ->
     check = StorageCheck(StorageMark(tmp_path, "share-1"), timeout_s=0.1)
     assert "does not answer" in check.find_trouble()
     assert "does not answer" in check.find_trouble()
+    hung = (tmp_path / ".starforge-storage").rename(tmp_path / "hung")
     (tmp_path / ".starforge-storage").write_text("share-1")
+    assert "does not answer" in check.find_trouble()  # the one read that hangs is not followed by others
+    hung.write_text("")
     wait_until(lambda: check.find_trouble() == "", "the share to answer again")
 
 

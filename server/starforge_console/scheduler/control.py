@@ -6,6 +6,7 @@ import structlog
 
 from starforge.contract.executor import Executor
 from starforge.contract.observation import NoSignal
+from starforge.errors import BackendUnreachable
 from starforge_console.ledger.endings import list_known
 from starforge_console.ledger.in_flight import void_leases
 from starforge_console.scheduler.apply import Apply
@@ -61,5 +62,10 @@ class Scheduler:
             _log.warning("a backend did not answer at the start", fleet=fleet, reason=held.reason)
             return
         await self._reconcile.run_once()
-        for name in await executor.sweep(await self._deps.ledger.read(list_known)):
+        try:
+            swept = await executor.sweep(await self._deps.ledger.read(list_known))
+        except BackendUnreachable as error:
+            _log.warning("a backend went away before it was swept", fleet=fleet, reason=str(error))
+            return
+        for name in swept:
             _log.info("removed what no ledger knows", fleet=fleet, container=name)

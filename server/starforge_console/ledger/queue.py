@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
@@ -39,23 +39,38 @@ def list_queued(connection: Connection) -> list[QueuedJob]:
         jobs.c.reason,
         jobs.c.state_since,
         jobs.c.attempt_number,
+        jobs.c.note,
         jobs.c.pools,
     )
     rows = connection.execute(select(*columns).where(jobs.c.state == JobState.QUEUED.value)).all()
+    # A long queue has few shapes and reasons: each is made once.
+    pools = {text: _parse_pools(text) for text in {row[-1] for row in rows}}
+    reasons = {reason.value: reason for reason in Reason}
     return [
         QueuedJob(
-            id=JobId(row.id),
-            version=row.version,
-            fleet=row.fleet,
-            priority=row.priority,
-            submitted_at=row.submitted_at,
-            reason=Reason(row.reason),
-            queued_at=row.state_since,
-            number=row.attempt_number + 1,
-            pools=tuple(PoolAsk(**pool) for pool in json.loads(row.pools)),
+            id=JobId(job_id),
+            version=version,
+            fleet=fleet,
+            priority=priority,
+            submitted_at=submitted_at,
+            reason=reasons[reason],
+            queued_at=state_since,
+            number=attempt_number + 1,
+            pools=pools[shape],
+            note=note,
         )
-        for row in rows
+        for job_id, version, fleet, priority, submitted_at, reason, state_since, attempt_number, note, shape in rows
     ]
+
+
+def note_waiting(connection: Connection, notes: Sequence[tuple[QueuedJob, str]]) -> None:
+    """Show beside each queued job why it waits; jobs that have moved on are left as they are."""
+    waiting = (
+        update(jobs)
+        .where(jobs.c.id == bindparam("of"), jobs.c.version == bindparam("seen"))
+        .values(note=bindparam("why"))
+    )
+    connection.execute(waiting, [{"of": job.id, "seen": job.version, "why": why} for job, why in notes])
 
 
 def dequeue(connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: Guard) -> JobRef | None:
@@ -116,3 +131,7 @@ def list_due_retries(connection: Connection, now: float) -> tuple[Sequence[JobRe
     ]
     later = [row.retry_at for row in rows if row.retry_at > now]
     return due, later[0] if later else None
+
+
+def _parse_pools(text: str) -> tuple[PoolAsk, ...]:
+    return tuple(PoolAsk(**pool) for pool in json.loads(text))

@@ -9,21 +9,29 @@ from starforge.contract.executor import FleetView, NoRoom, Target
 from starforge.contract.ids import AttemptId, new_attempt_id
 from starforge.contract.launch import PoolRequest
 from starforge.contract.observation import NoSignal
-from starforge.contract.states import JobState, Reason
+from starforge.contract.states import Reason
 from starforge_console.domain.claims import claim, claim_targets, pool_requests
-from starforge_console.domain.job import JobInFlight, QueuedJob
+from starforge_console.domain.job import JobInFlight, PoolAsk, QueuedJob
 from starforge_console.domain.order import order_queue
 from starforge_console.domain.retry import decide_hold
 from starforge_console.domain.tokens import hash_token
-from starforge_console.ledger.in_flight import list_in_flight, note_progress
+from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.moves import JobRef, move
-from starforge_console.ledger.queue import NewAttempt, dequeue, list_due_retries, list_queued
+from starforge_console.ledger.queue import NewAttempt, dequeue, list_due_retries, list_queued, note_waiting
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.launch import LAUNCH_LEASE_S, Launcher
 from starforge_console.wakeups import job_topic
 
 TOKEN_LIFE_S: Final = 400 * 24 * 3600.0
 """An attempt's token lives until its end (then one hour more); this only bounds what is forgotten."""
+_BEGUN_AT_ONCE: Final = 32
+_NOTES_AT_ONCE: Final = 500
+"""A long queue's notes leave other writers their turn."""
+_REASONS_SHOWN: Final = 4
+_NODES_NAMED: Final = 3
+
+_Shape = tuple[str | None, tuple[PoolAsk, ...]]
+"""All of a job that placement looks at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +42,7 @@ class _Ask:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
+    job: QueuedJob
     attempt: AttemptId
     target: Target
 
@@ -54,13 +63,7 @@ class Dequeue:
         queued = order_queue(job for at, job in due if at <= now)
         if not queued:
             return wait_s
-        in_flight = await self._deps.ledger.read(list_in_flight)
-        views = await self._views(in_flight)
-        for job in queued:
-            placed = await self._place(job, views)
-            if placed is not None:
-                fleet = placed.target.fleet
-                views[fleet] = claim(views[fleet], placed.target.node, placed.attempt, job.pools)
+        await self._place_all(queued, await self._views(await self._deps.ledger.read(list_in_flight)))
         return wait_s
 
     async def look(self) -> None:
@@ -90,8 +93,39 @@ class Dequeue:
         self._deps.views_seen(list(views.values()))
         return views
 
-    async def _place(self, job: QueuedJob, views: Mapping[str, FleetView]) -> _Placed | None:
+    async def _place_all(self, queued: Sequence[QueuedJob], views: dict[str, FleetView]) -> None:
+        # A pass only takes from the views, so what one job found no room for, none of its shape finds room for later.
+        no_room: dict[_Shape, str] = {}
+        placed: list[_Placed] = []
+        notes: list[tuple[QueuedJob, str]] = []
+        for job in queued:
+            shape = (job.fleet, job.pools)
+            why = no_room.get(shape)
+            if why is None:
+                answer = self._place(job, views)
+                if isinstance(answer, str):
+                    why = no_room[shape] = answer
+                else:
+                    placed.append(answer)
+            if len(placed) == _BEGUN_AT_ONCE:
+                await self._begin_all(placed)
+                placed.clear()
+            if why is not None and why != job.note:
+                notes.append((job, why))
+        await self._begin_all(placed)
+        for start in range(0, len(notes), _NOTES_AT_ONCE):
+            await self._note(notes[start : start + _NOTES_AT_ONCE])
+
+    def _place(self, job: QueuedJob, views: dict[str, FleetView]) -> _Placed | str:
+        """The job's place, taken from `views`, or why it waits."""
         attempt = new_attempt_id(job.id, job.number)
+        target = self._find_target(job, attempt, views)
+        if isinstance(target, str):
+            return target
+        views[target.fleet] = claim(views[target.fleet], target.node, attempt, job.pools)
+        return _Placed(job, attempt, target)
+
+    def _find_target(self, job: QueuedJob, attempt: AttemptId, views: Mapping[str, FleetView]) -> Target | str:
         ask = _Ask(attempt=attempt, pools=pool_requests(job.pools))
         reasons = []
         for fleet in [job.fleet] if job.fleet is not None else list(views):
@@ -101,12 +135,18 @@ class Dequeue:
                 continue
             answer = self._deps.executors[fleet].place(ask, view)
             if isinstance(answer, Target):
-                return await self._begin(job, attempt, answer)
+                return answer
             reasons.append(_why(view, answer))
-        await self._note(job, "; ".join(reasons) or "there is no fleet")
-        return None
+        return "; ".join(reasons) or "there is no fleet"
 
-    async def _begin(self, job: QueuedJob, attempt: AttemptId, target: Target) -> _Placed | None:
+    async def _begin_all(self, placed: Sequence[_Placed]) -> None:
+        """Side by side, so that they share a commit; one that fails keeps no other from its launch."""
+        for ended in await asyncio.gather(*map(self._begin, placed), return_exceptions=True):
+            if isinstance(ended, BaseException):
+                raise ended
+
+    async def _begin(self, placed: _Placed) -> None:
+        job, attempt, target = placed.job, placed.attempt, placed.target
         guard = self._deps.guard()
         new = NewAttempt(
             id=attempt,
@@ -120,18 +160,27 @@ class Dequeue:
         with self._launcher.expecting(job.id):
             ref = await self._deps.ledger.write(lambda connection: dequeue(connection, job, new, guard))
             if ref is None:
-                return None
+                return
             self._launcher.begin(job.id)
         self._deps.wakeups.notify(job_topic(job.id))
-        return _Placed(attempt, target)
 
-    async def _note(self, job: QueuedJob, note: str) -> None:
-        ref = JobRef(id=job.id, state=JobState.QUEUED, version=job.version)
-        if await self._deps.ledger.write(lambda connection: note_progress(connection, ref, note)):
-            self._deps.wakeups.notify(job_topic(job.id))
+    async def _note(self, notes: Sequence[tuple[QueuedJob, str]]) -> None:
+        await self._deps.ledger.write(lambda connection: note_waiting(connection, notes))
+        self._deps.wakeups.notify(*(job_topic(job.id) for job, _ in notes))
 
 
 def _why(view: FleetView, no_room: NoRoom) -> str:
+    """Each reason once, with the machines that give it: of a large fleet the first ones stand for the rest."""
     if not view.nodes:
         return f"{view.fleet}: {view.why_not or 'no machine'}"
-    return "; ".join(f"{node}: {why}" for node, why in no_room.per_node.items())
+    nodes: dict[str, list[str]] = {}
+    for node, why in no_room.per_node.items():
+        nodes.setdefault(why, []).append(node)
+    said = [f"{_name_some(names)}: {why}" for why, names in list(nodes.items())[:_REASONS_SHOWN]]
+    left = sum(map(len, list(nodes.values())[_REASONS_SHOWN:]))
+    return "; ".join([*said, *([f"{left} more machines have no room either"] if left else [])])
+
+
+def _name_some(nodes: Sequence[str]) -> str:
+    more = len(nodes) - _NODES_NAMED
+    return ", ".join(nodes[:_NODES_NAMED]) + (f" and {more} more" if more > 0 else "")

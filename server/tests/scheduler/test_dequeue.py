@@ -1,6 +1,9 @@
 """What leaves the queue, where to, and what is said of what stays."""
 
+import json
 from pathlib import Path
+
+from sqlalchemy import update
 
 from server.tests.scheduler.support import FLEET, open_site, run
 from starforge.contract.states import JobState
@@ -8,7 +11,9 @@ from starforge.errors import NodeFault
 from starforge_console.domain.tokens import hash_token
 from starforge_console.executors.scripting import FakeNode
 from starforge_console.ledger.in_flight import list_in_flight
-from starforge_console.ledger.tables import attempts
+from starforge_console.ledger.queue import list_queued, note_waiting
+from starforge_console.ledger.tables import attempts, jobs
+from starforge_console.wakeups import job_topic
 
 
 def test_a_pass_places_what_fits_and_says_why_the_rest_waits(tmp_path: Path) -> None:
@@ -135,5 +140,60 @@ def test_a_job_whose_machine_is_at_fault_waits_longer_each_time(tmp_path: Path) 
             site.clock.at += 60.0
             await site.dequeue()
             assert (await site.job(job)).state == JobState.PENDING
+
+    run(go())
+
+
+def test_a_large_fleet_says_each_reason_once_with_the_first_machines_that_give_it(tmp_path: Path) -> None:
+    nodes = [FakeNode(name=f"n{number}", gpus=0) for number in range(1, 6)]
+
+    async def go() -> None:
+        async with open_site(tmp_path, *nodes, FakeNode(name="small", gpus=1, cpus=0.01)) as site:
+            job, _ = await site.running(), await site.submit()
+            await site.dequeue()
+            waiting = (await site.ledger.read(list_queued))[0]
+            assert waiting.id != job[0]
+            assert waiting.note == (
+                "n1, n2, n3 and 2 more: 0 of 0 any GPUs free, 1 asked for; small: 0 of 1 any GPUs free, 1 asked for"
+            )
+
+    run(go())
+
+
+def test_a_job_of_another_shape_is_placed_behind_one_that_finds_no_room(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=1)) as site:
+            large = [await site.submit() for _ in range(2)]
+            wide = {"nodes": 1, "gpus_per_node": 2, "series": None, "cpus": None, "memory_bytes": None}
+            await site.ledger.write(lambda c: c.execute(update(jobs).values(pools=json.dumps([wide]))))
+            small = await site.submit()
+            await site.dequeue()
+            assert [(await site.job(job)).state for job in large] == [JobState.QUEUED, JobState.QUEUED]
+            assert (await site.job(small)).state == JobState.PENDING
+
+    run(go())
+
+
+def test_what_was_said_of_a_waiting_job_is_not_written_again(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=0)) as site:
+            job = await site.submit()
+            await site.dequeue()
+            waiter = site.wakeups.subscribe(job_topic(job))
+            await site.dequeue()
+            assert not await waiter.wait(0)
+            assert (await site.job(job)).note == "n1: 0 of 0 any GPUs free, 1 asked for"
+
+    run(go())
+
+
+def test_a_note_comes_too_late_for_a_job_that_has_moved_on(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            await site.submit()
+            seen = (await site.ledger.read(list_queued))[0]
+            await site.dequeue()
+            await site.ledger.write(lambda c: note_waiting(c, [(seen, "too late")]))
+            assert (await site.job(seen.id)).note != "too late"
 
     run(go())

@@ -213,6 +213,7 @@ def _build_scheduler(
     assembly = AssemblySettings(
         install=ground.install.id,
         storage=ground.storage,
+        storage_id=ground.install.storage_id,
         runner=runner,
         ingest_url=settings.http.ingest_url,
         job_user=_job_user(ground),

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from starforge.containers.settings import StorageMark
+from starforge.containers.storage import StorageCheck
 from starforge.contract.capsule import INGEST_TOKEN_NAME, ControlFile, Desired
 from starforge.contract.ids import AttemptId, JobId, job_of, number_of
 from starforge.contract.jobspec import JobSpec, parse_jobspec
@@ -14,7 +16,7 @@ from starforge.contract.launch import LaunchRequest, Secret
 from starforge.errors import LaunchRefused, NodeFault
 from starforge.recipes.model import Recipe
 from starforge_console.assembly.build import Placed, build_capsule, build_request
-from starforge_console.assembly.capsule import make_folders, write_capsule, write_control
+from starforge_console.assembly.capsule import make_folders, make_own_folders, write_capsule, write_control
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.assembly.tokens import attempt_token
 from starforge_console.domain.job import JobInFlight
@@ -25,10 +27,17 @@ from starforge_console.ledger.jobs import load_spec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssemblySettings:
-    """What every attempt of this console shares. `job_user` is used where a fleet names no user of its own."""
+    """What every attempt of this console shares.
+
+    Attributes:
+        storage_id: What the storage's mark must hold; anything else means that the share is not mounted.
+        job_user: Used where a fleet names no user of its own.
+
+    """
 
     install: str
     storage: StorageLayout
+    storage_id: str
     runner: Path
     ingest_url: str
     job_user: tuple[int, int]
@@ -49,12 +58,13 @@ class Assembler:
         self._catalog = catalog
         self._fleets = fleets
         self._ledger = ledger
+        self._mounted = StorageCheck(StorageMark(root=settings.storage.root, content=settings.storage_id))
 
     async def prepare(self, job: JobInFlight) -> LaunchRequest:
         """The LaunchRequest of the job's newest attempt, with its folders and capsule on disk.
 
         Raises:
-            NodeFault: the storage refused.
+            NodeFault: the storage is not mounted, or refused.
             LaunchRefused: the method is not published here any more.
 
         """
@@ -76,13 +86,14 @@ class Assembler:
             raise LaunchRefused(
                 f"the method {spec.spec.recipe.name} is not published here any more", next_step="submit again"
             )
+        self._mounted.require()
         placed = self._place(spec, job)
         storage = self._settings.storage
         layout = storage.attempt(placed.attempt)
         owner = _parse_user(placed.user)
         try:
             make_folders(layout.writable(), owner)
-            layout.mount.mkdir(parents=True, exist_ok=True)
+            make_own_folders((layout.capsule, layout.mount.parent, layout.mount))
             digest = write_capsule(layout.capsule, build_capsule(spec, recipe, placed), self._settings.runner)
         except OSError as error:
             raise NodeFault(
@@ -113,7 +124,14 @@ class Assembler:
         job, number = JobId(job_of(attempt)), number_of(attempt)
         folders = [self._settings.storage.attempt_number(job, older).checkpoints for older in range(number - 1, 0, -1)]
         # A job owns its attempt's folder: a link in place of its checkpoints would mount whatever it names.
-        return [folder for folder in folders if not folder.is_symlink() and folder.is_dir() and any(os.scandir(folder))]
+        return [folder for folder in folders if not folder.is_symlink() and _holds_something(folder)]
+
+
+def _holds_something(folder: Path) -> bool:
+    if not folder.is_dir():
+        return False
+    with os.scandir(folder) as entries:
+        return any(entries)
 
 
 def _parse_user(user: str | None) -> tuple[int, int] | None:

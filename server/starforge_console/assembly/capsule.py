@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from starforge.contract import capsule as c
@@ -21,7 +22,7 @@ _FILE_MODE = 0o444
 
 
 def write_capsule(folder: Path, capsule: c.Capsule, runner: Path) -> Digest:
-    """Write the capsule's four files into `folder` and give the digest of its sums.
+    """Write the capsule's four files into `folder`, which is there, and give the digest of its sums.
 
     A capsule that is whole (its sums are written last) is kept as it is: a container may already have been started with
     it, and a newer console must not change it under the job.
@@ -29,7 +30,6 @@ def write_capsule(folder: Path, capsule: c.Capsule, runner: Path) -> Digest:
     sums_file = folder / c.SUMS_FILE
     if sums_file.exists():
         return digest_bytes(sums_file.read_bytes())
-    folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
     files = {
         c.CAPSULE_FILE: json.dumps(capsule.to_json(), sort_keys=True, ensure_ascii=False).encode(),
         c.BOOTSTRAP_FILE: load_bootstrap().encode(),
@@ -64,9 +64,7 @@ def make_folders(folders: tuple[Path, ...], owner: tuple[int, int] | None) -> No
 
     """
     for folder in folders:
-        folder.mkdir(parents=True, exist_ok=True)
-        if folder.is_symlink():
-            raise NodeFault(f"{folder} is a link", why="a job may have put it there", next_step="remove it")
+        _make_folder(folder)
         folder.chmod(0o777 if owner is None else 0o750)
         if owner is None or os.geteuid() != 0:
             continue
@@ -80,20 +78,40 @@ def make_folders(folders: tuple[Path, ...], owner: tuple[int, int] | None) -> No
             ) from error
 
 
+def make_own_folders(folders: Sequence[Path]) -> None:
+    """Make `folders` for everybody to read and for the console alone to write. Raises NodeFault where one is a link."""
+    for folder in folders:
+        _make_folder(folder)
+        folder.chmod(_FOLDER_MODE)
+
+
 def write_control(path: Path, control: c.ControlFile) -> None:
     """Tell the runner the desired state, by rename; an attempt whose folder is gone needs no telling."""
     with contextlib.suppress(FileNotFoundError):
         _write(path, json.dumps(control.to_json()).encode())
 
 
+def _make_folder(folder: Path) -> None:
+    if folder.is_symlink():  # mkdir would take a link to a folder for the folder
+        raise NodeFault(f"{folder} is a link", why="a job may have put it there", next_step="remove it")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
 def _write(path: Path, content: bytes) -> None:
-    """Write by rename. The job may own the folder: a link that waits under the temporary name is never followed."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with os.fdopen(_create(partial), "wb") as file:
         file.write(content)
         os.fchmod(file.fileno(), _FILE_MODE)
-    partial.replace(path)
+    try:
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _create(path: Path) -> int:
+    """Make the file. The job may own the folder: a link that waits under the name is never followed."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _link(source: Path, target: Path) -> None:

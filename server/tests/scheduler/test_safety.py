@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from sqlalchemy import select
 
 from server.tests.scheduler.support import GatedFleet, Site, open_site
 from starforge.contract.ids import AttemptId, JobId, job_of
@@ -17,11 +18,12 @@ from starforge.contract.observation import Observation, Phase
 from starforge.contract.states import ENDED, JobState
 from starforge.errors import LaunchError, LaunchRefused, NoCapacity, NodeFault
 from starforge_console.executors.scripting import FakeNode, Script
-from starforge_console.ledger.tables import jobs
+from starforge_console.ledger.tables import attempts, jobs
 
 T = TypeVar("T")
 SCRIPTS = [Script(), Script(prepare_steps=None), Script(prepare_steps=2, pull_bytes=10), Script(stop_steps=None)]
-ERRORS: list[type[LaunchError]] = [NoCapacity, NodeFault, LaunchRefused]
+FAULTS: list[str | type[LaunchError]] = ["none", "none", "reply lost", "request lost", "on its way", "on its way"]
+FAULTS += [NoCapacity, NodeFault, LaunchRefused]
 MOST_JOBS = 4
 
 
@@ -86,16 +88,35 @@ class AnyOrder(RuleBasedStateMachine):
 
     # What the console does, one loop at a time or all at once.
 
-    @rule()
-    def dequeue(self) -> None:
+    @rule(fault=st.sampled_from(FAULTS))
+    def dequeue(self, fault: str | type[LaunchError]) -> None:
+        self.arm(fault)
         self.do(self.site.dequeue())
 
-    @rule()
-    def reconcile(self) -> None:
-        before = self.do(self._table())
-        self.do(self.site.reconcile())
-        if self.is_away:
-            assert self.do(self._table()) == before, "silence changes nothing"
+    def arm(self, fault: str | type[LaunchError]) -> None:
+        """Let `fault` befall the next launch."""
+        match fault:
+            case "none":
+                pass
+            case "reply lost":
+                self.fleet.lose_next_launch_reply()
+            case "request lost":
+                self.fleet.lose_next_launch_request()
+            case "on its way":
+                self.fleet.hold_next_launch()
+            case str():
+                raise AssertionError(fault)
+            case error:
+                self.fleet.refuse_next_launch(error("as the test wants it"))
+
+    @rule(pause_s=st.sampled_from([0.0, 10.0, 40.0]), times=st.integers(1, 3))
+    def reconcile(self, pause_s: float, times: int) -> None:
+        for _ in range(times):
+            before = self.do(self._table())
+            self.do(self.site.reconcile())
+            if self.is_away:
+                assert self.do(self._table()) == before, "silence changes nothing"
+            self.site.clock.at += pause_s
 
     @rule()
     def clean_up(self) -> None:
@@ -133,6 +154,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     # What machines do.
 
+    @precondition(lambda self: self.fleet.living())
     @rule()
     def machines_work(self) -> None:
         self.fleet.advance()
@@ -157,27 +179,18 @@ class AnyOrder(RuleBasedStateMachine):
     def an_attempt_vanishes(self) -> None:
         self.fleet.vanish(self.fleet.at(Phase.RUNNING)[0])
 
-    @rule(error=st.sampled_from(ERRORS))
-    def the_next_launch_is_refused(self, error: type[LaunchError]) -> None:
-        self.fleet.refuse_next_launch(error("as the test wants it"))
-
-    @rule(how=st.sampled_from(["reply", "request", "held"]))
-    def the_next_launch_is_lost(self, how: str) -> None:
-        {
-            "reply": self.fleet.lose_next_launch_reply,
-            "request": self.fleet.lose_next_launch_request,
-            "held": self.fleet.hold_next_launch,
-        }[how]()
-
+    @precondition(lambda self: self.fleet._held_back)
     @rule()
-    def what_was_held_arrives(self) -> None:
+    def what_was_on_its_way_arrives(self) -> None:
         self.fleet.deliver()
 
+    @precondition(lambda self: not self.is_away)
     @rule()
     def the_fleet_goes_away(self) -> None:
         self.fleet.make_unreachable()
         self.is_away = True
 
+    @precondition(lambda self: self.is_away)
     @rule()
     def the_fleet_comes_back(self) -> None:
         self.fleet.make_reachable()
@@ -254,10 +267,9 @@ class AnyOrder(RuleBasedStateMachine):
                 self.site.end(attempt)
 
     async def _table(self) -> list[tuple[Any, ...]]:
-        columns = (jobs.c.id, jobs.c.state, jobs.c.version, jobs.c.attempt_id, jobs.c.desired)
-        return await self.site.ledger.read(
-            lambda connection: [tuple(row) for row in connection.execute(jobs.select().with_only_columns(*columns))]
-        )
+        columns = (jobs.c.id, jobs.c.state, jobs.c.version, jobs.c.attempt_id, attempts.c.gone_since)
+        rows = select(*columns).outerjoin(attempts, attempts.c.id == jobs.c.attempt_id)
+        return await self.site.ledger.read(lambda connection: [tuple(row) for row in connection.execute(rows)])
 
 
 MANY = 1_000

@@ -21,6 +21,8 @@ MODULE_ROOTS: Final = {
     "tools": ".",
     "e2e": ".",
 }
+OTHER_NAMES: Final = {"starforge.report": "starforge.reporting"}
+"""Names that a package gives to a module when it is asked for it, which no statement shows."""
 
 _SPAN: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _PATH: Final = re.compile(r"[\w.-]+(?:/[\w.*<>-]+)+/?|[\w-]+\.(?:py|sh)|[\w-]+/")
@@ -89,6 +91,9 @@ class _Names:
 
     def has(self, dotted: str) -> bool:
         """Whether `dotted` is a package, a module, or something defined in one, down to a class's members."""
+        for name, meant in OTHER_NAMES.items():
+            if dotted == name or dotted.startswith(f"{name}."):
+                dotted = meant + dotted.removeprefix(name)
         parts = dotted.split(".")
         base = MODULE_ROOTS[parts[0]]
         for length in range(len(parts), 0, -1):

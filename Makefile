@@ -6,6 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 T ?= main
+B ?=
 PY := .venv/bin/python
 
 .PHONY: help
@@ -50,9 +51,9 @@ run: dev ## Serve the console on this machine (after starforge-console init)
 	@.venv/bin/starforge-console serve
 
 .PHONY: bench
-bench: dev ## Ratios against what a user would pick instead
+bench: dev ## Ratios against what a user would pick instead: make bench B=cli_help for one
 	@tools/needs.sh engine tini
-	@$(PY) -m bench
+	@$(PY) -m bench $(B)
 
 .PHONY: docs
 docs: dev ## Build the documentation into build/site

@@ -1,0 +1,70 @@
+"""`make bench` and `make bench B=name`: every figure on a line of its own, those that decide first.
+
+A figure that misses its target does not fail the command: a busy machine is no fault. A bench that breaks does.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from bench import commands, idle, ingesting, packing, reporting, scheduling, serving, submitting
+from bench.figures import Figure, Skipped
+from bench.ground import Ground, Unmeasurable
+from starforge_console.settings.console import LogFormat
+from starforge_console.telemetry.log import set_up_log
+
+Bench = Callable[[Ground], list[Figure]]
+
+BENCHES: Final[Mapping[str, Bench]] = {
+    "submit_to_start_local": submitting.submit_to_start_local,
+    "submit_cli": submitting.submit_cli,
+    "console_idle": idle.console_idle,
+    "cli_help": commands.cli_help,
+    "cli_job_ls": commands.cli_job_ls,
+    "runner_start": commands.runner_start,
+    "report_call": reporting.report_call,
+    "pack": packing.pack,
+    "schedule_pass": scheduling.schedule_pass,
+    "placements": scheduling.placements,
+    "api": serving.api,
+    "submit_rate": serving.submit_rate,
+    "ingest": ingesting.ingest,
+    "curve_read": ingesting.curve_read,
+}
+
+
+def main(names: Sequence[str]) -> int:
+    """Run the benches of these names (none: all); gives the exit code."""
+    unknown = [name for name in names if name not in BENCHES]
+    if unknown:
+        print(f"bench: there is no {', '.join(unknown)}; there are: {' '.join(BENCHES)}", file=sys.stderr)
+        return 2
+    began = time.monotonic()
+    set_up_log(LogFormat.JSON, "error")  # the console's own log is no part of the output
+    figures: list[Figure] = []
+    broken: list[str] = []
+    with Ground() as ground:
+        for name in names or BENCHES:
+            print(f"measuring {name}", file=sys.stderr, flush=True)
+            figures += _run(name, ground, broken)
+    for figure in sorted(figures, key=lambda one: not one.decides):
+        print(f"bench {figure.render()}")
+    for line in broken:
+        print(f"bench {line}")
+    print(f"bench: {len(figures)} figures in {time.monotonic() - began:.0f} s, {len(broken)} broken")
+    return 1 if broken else 0
+
+
+def _run(name: str, ground: Ground, broken: list[str]) -> list[Figure]:
+    try:
+        return BENCHES[name](ground)
+    except Unmeasurable as error:
+        return [Skipped(name, str(error))]
+    except Exception as error:  # noqa: BLE001 - the outermost frame of a bench: the others still run
+        broken.append(f"{name} broken: {type(error).__name__}: {error}")
+        return []
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

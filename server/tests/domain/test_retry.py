@@ -1,7 +1,9 @@
-"""Whether a failed job runs again."""
+"""Whether a failed job runs again, and when what could not be launched is launched again."""
 
+from starforge.contract.ids import JobId
 from starforge.contract.states import DesiredState, Reason
-from starforge_console.domain.retry import FREE_RETRIES, RetryBudget, decide_retry
+from starforge_console.domain.job import QueuedJob
+from starforge_console.domain.retry import FREE_RETRIES, RetryBudget, decide_hold, decide_retry
 
 NOW = 50.0
 
@@ -54,3 +56,28 @@ def test_the_delay_grows_and_is_bounded() -> None:
         delays.append(plan.at - NOW)
     assert delays == sorted(delays)
     assert delays[-1] <= 600.0
+
+
+def queued(reason: Reason, number: int) -> QueuedJob:
+    return QueuedJob(
+        id=JobId("j234567abc"),
+        version=1,
+        fleet=None,
+        priority=0,
+        submitted_at=1.0,
+        reason=reason,
+        queued_at=NOW,
+        number=number,
+        pools=(),
+    )
+
+
+def test_what_just_failed_to_launch_is_held_back_longer_each_time_up_to_a_minute() -> None:
+    holds = [decide_hold(queued(Reason.NODE_FAULT, number)) - NOW for number in range(2, 10)]
+    assert holds == [0, 5, 10, 20, 40, 60, 60, 60]
+    assert decide_hold(queued(Reason.NO_CAPACITY, 9)) - NOW == 5.0
+
+
+def test_what_is_queued_for_any_other_reason_is_not_held_back() -> None:
+    for reason in set(Reason) - {Reason.NODE_FAULT, Reason.NO_CAPACITY}:
+        assert decide_hold(queued(reason, 9)) == NOW

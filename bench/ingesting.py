@@ -66,7 +66,7 @@ def curve_read(ground: Ground) -> list[Figure]:
             pairs = compare(
                 timed(lambda: rows.execute(_GROUP_BY).fetchall()),
                 timed(lambda: runner.run(curves.curve(job, "loss", _DRAWN))),
-                9,
+                5,
             )
         finally:
             runner.run(stack.aclose())

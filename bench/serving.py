@@ -15,7 +15,7 @@ from bench.ground import Ground
 from bench.processes import read_cpu_s
 from e2e.support.projects import make_experiment
 
-_ROUNDS: Final = 7
+_ROUNDS: Final = 5
 _REQUESTS: Final = 200
 _API_AT_MOST: Final = 3.0
 _RATE_PER_S: Final = 200.0

@@ -10,7 +10,7 @@ from bench.figures import Orientation, Pairs, Ratio, Skipped, compare
     ("value", "at_least", "verdict"),
     [(1.3, False, "ok"), (1.31, False, "short"), (1.3, True, "ok"), (1.29, True, "short")],
 )
-def test_a_ratio_is_held_to_its_target(value: float, at_least: bool, verdict: str) -> None:
+def test_a_ratio_is_held_to_its_target(value: float, *, at_least: bool, verdict: str) -> None:
     sign = ">=" if at_least else "<="
     assert Ratio("x", value, 1.3, at_least=at_least).render() == f"x {value:.2f} {sign}1.3 {verdict}"
 

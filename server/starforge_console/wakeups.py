@@ -16,10 +16,15 @@ BACKEND: Final = "backend"
 ENDINGS: Final = "endings"
 """An attempt ended: its spool is to be read, its rest to be removed."""
 
+JOBS: Final = "jobs"
+"""Something happened to some job; told with every job's own topic."""
+
+_JOB: Final = "job:"
+
 
 def job_topic(job_id: str) -> str:
     """The topic of one job's events."""
-    return f"job:{job_id}"
+    return f"{_JOB}{job_id}"
 
 
 def stream_topic(attempt: str, stream: str) -> str:
@@ -39,7 +44,7 @@ class Wakeups:
         self._loop = asyncio.get_running_loop()
 
     def notify(self, *topics: str) -> None:
-        """Wake whoever waits for one of `topics`."""
+        """Wake whoever waits for one of `topics`; for a job's topic also whoever waits for any job."""
         if self._loop is None or self._loop.is_closed():
             return
         try:
@@ -68,6 +73,8 @@ class Wakeups:
                     del self._waiters[topic]
 
     def _wake(self, topics: tuple[str, ...]) -> None:
+        if any(topic.startswith(_JOB) for topic in topics):
+            topics = (*topics, JOBS)
         for topic in topics:
             for woken in self._waiters.pop(topic, ()):
                 if not woken.done():

@@ -1,5 +1,6 @@
 """Who a request speaks for: personal tokens, looked up at most once a second, and sign-in codes, good once."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,6 +77,11 @@ class Accounts:
         now = self._clock.now()
         await self._ledger.write(lambda c: revoke_token(c, token_hash, now))
         self._remembered.pop(token_hash, None)
+
+    def forget(self, hashes: Iterable[str]) -> None:
+        """Ask the ledger again about the tokens with these hashes: they were revoked."""
+        for token_hash in hashes:
+            self._remembered.pop(token_hash, None)
 
     async def spend_sign_in_code(self, code: str, peer: str) -> Issued:
         """A new personal token for the user whom `code` was made for; the code is used up.

@@ -55,6 +55,8 @@ tokens = Table(
     Column("created_at", Float, nullable=False),
     Column("expires_at", Float, nullable=False),
     Column("revoked_at", Float),
+    # The personal token that a page session was opened with; the session ends with it.
+    Column("opened_by", Integer),
 )
 
 fleets = Table(

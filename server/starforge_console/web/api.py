@@ -7,9 +7,10 @@ from fastapi.openapi.utils import get_openapi
 
 import starforge
 from starforge.contract.api import API_PREFIX, Problem
-from starforge_console.web import blobs, catalog, follow, jobs, ops, series, signin
+from starforge_console.web import blobs, catalog, follow, jobs, ops, series
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.guard import BodyGuard
+from starforge_console.web.pages.routes import add_page_routes, supply_pages
 from starforge_console.web.polls import LongPolls
 from starforge_console.web.problems import handle_errors
 
@@ -23,6 +24,7 @@ def build_api(services: ApiServices) -> FastAPI:
     app = _build_app()
     app.state.services = services
     app.state.polls = LongPolls(services.wakeups)
+    supply_pages(app, services)
     return app
 
 
@@ -53,8 +55,8 @@ def _build_app() -> FastAPI:
     for module in (catalog, jobs, follow, series, blobs):
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)
-    app.include_router(signin.router)
     handle_errors(app)
+    add_page_routes(app)
     app.add_middleware(BodyGuard)
     return app
 

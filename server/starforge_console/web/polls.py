@@ -7,7 +7,8 @@ from typing import Final, TypeVar
 from starforge_console.wakeups import Wakeups
 
 LONGEST_WAIT_S: Final = 30.0
-_CLOSING: Final = "api-closing"
+CLOSING: Final = "api-closing"
+"""The topic that is told when the console ends."""
 
 T = TypeVar("T")
 
@@ -19,10 +20,15 @@ class LongPolls:
         self._wakeups = wakeups
         self._closing = False
 
+    @property
+    def closing(self) -> bool:
+        """Whether the console ends: nothing may wait any more."""
+        return self._closing
+
     def close(self) -> None:
         """End every wait, and let none begin any more."""
         self._closing = True
-        self._wakeups.notify(_CLOSING)
+        self._wakeups.notify(CLOSING)
 
     async def until(
         self,
@@ -37,7 +43,7 @@ class LongPolls:
         """
         deadline = asyncio.get_running_loop().time() + min(wait_s, LONGEST_WAIT_S)
         while True:
-            waiter = self._wakeups.subscribe(*topics, _CLOSING)
+            waiter = self._wakeups.subscribe(*topics, CLOSING)
             try:
                 seen = await look()
                 remaining_s = deadline - asyncio.get_running_loop().time()

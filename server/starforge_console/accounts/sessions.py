@@ -1,0 +1,132 @@
+"""Page sessions: opened with a personal token or a sign-in code, ended by sign-out, 12 idle hours or with the token."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+from starforge.contract.launch import Secret
+from starforge_console.accounts.sign_in import Accounts, check_owner
+from starforge_console.accounts.tokens import PERSONAL, Issued, make_personal_token
+from starforge_console.clock import Clock
+from starforge_console.domain.tokens import hash_token
+from starforge_console.ledger.accounts import Account, NewToken, add_token, find_account, revoke_token
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.tokens import (
+    TokenRecord,
+    add_session,
+    extend_session,
+    find_token_id,
+    list_tokens,
+    load_token_owner,
+    revoke_with_sessions,
+)
+
+SESSION: Final = "session"
+IDLE_S: Final = 12 * 3600.0
+_EXTEND_AFTER_S: Final = 300.0
+"""The end of a session is moved at most this often: most requests write nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A fresh session: its text goes into the cookie and is kept nowhere else."""
+
+    text: Secret
+    account: Account
+
+
+class Sessions:
+    """The page sessions of one console."""
+
+    def __init__(self, ledger: Database, clock: Clock, accounts: Accounts) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._accounts = accounts
+
+    async def open_with_token(self, token: str, peer: str) -> Opened:
+        """A session that may do what the personal `token` may, and ends with it.
+
+        Raises:
+            SignInRequired: this is no personal token.
+            TokenRefused: it is unknown, expired or revoked.
+            Forbidden: its user was deactivated.
+            Busy: `peer` failed too often of late.
+
+        """
+        account = await self._accounts.authenticate(f"Bearer {token}", peer)
+        return await self._open(account, hash_token(token))
+
+    async def open_with_code(self, code: str, peer: str) -> tuple[Opened, Issued]:
+        """A session and a new personal token for the user whom the sign-in `code` was made for; the code is used up.
+
+        Raises:
+            TokenRefused: the code is unknown, used or too old.
+            Forbidden: its user was deactivated.
+            Busy: `peer` failed too often of late.
+
+        """
+        issued = await self._accounts.spend_sign_in_code(code, peer)
+        return await self.open_with_token(issued.text.reveal(), peer), issued
+
+    async def find(self, text: str, *, extend: bool = True) -> Account | None:
+        """Whose session this is, if it lives; `extend` says that its reader is here, so that it lives on."""
+        session_hash, now = hash_token(text), self._clock.now()
+        account = await self._ledger.read(lambda c: find_account(c, session_hash, SESSION, now))
+        if account is None or not account.active:
+            return None
+        if extend and account.expires_at - now < IDLE_S - _EXTEND_AFTER_S:
+            await self._ledger.write(lambda c: extend_session(c, session_hash, now + IDLE_S))
+        return account
+
+    async def close(self, text: str) -> None:
+        """End a session; fine when it has ended."""
+        now = self._clock.now()
+        await self._ledger.write(lambda c: revoke_token(c, hash_token(text), now))
+
+    async def list_for(self, account: Account) -> list[TokenRecord]:
+        """The personal tokens and sessions that `account` may end: everybody's for an administrator, else its own."""
+        everybody = "admin" in account.scopes
+        now = self._clock.now()
+        return await self._ledger.read(
+            lambda c: list_tokens(c, (PERSONAL, SESSION), now, None if everybody else account.user_id)
+        )
+
+    async def make_token(self, account: Account, scopes: frozenset[str], label: str, days: float) -> Issued:
+        """A new personal token of the account's user. Raises InputError for a life outside of (0, 3650] days."""
+        now = self._clock.now()
+        issued = make_personal_token(account.user_id, scopes, label, now, days)
+        await self._ledger.write(lambda c: add_token(c, issued.kept, now))
+        return issued
+
+    async def revoke(self, account: Account, token_id: int) -> None:
+        """End a token and the sessions that it opened.
+
+        Raises:
+            NotFound: there is no such token.
+            Forbidden: it belongs to somebody else.
+
+        """
+        owner = await self._ledger.read(lambda c: load_token_owner(c, token_id))
+        check_owner(account, owner, f"revoke token {token_id}")
+        now = self._clock.now()
+        hashes = await self._ledger.write(lambda c: revoke_with_sessions(c, token_id, now))
+        self._accounts.forget(hashes)
+
+    async def _open(self, account: Account, opened_by_hash: str) -> Opened:
+        text, now = secrets.token_urlsafe(32), self._clock.now()
+        kept = NewToken(
+            user_id=account.user_id,
+            kind=SESSION,
+            hash=hash_token(text),
+            scopes=account.scopes,
+            label="",
+            expires_at=now + IDLE_S,
+        )
+        await self._ledger.write(lambda c: add_session(c, kept, find_token_id(c, opened_by_hash), now))
+        return Opened(text=Secret(text), account=account)
+
+
+def build_form_key(text: str) -> str:
+    """What a form of this session (or of this visitor) must bring along, so that no other site can send it."""
+    return hashlib.sha256(b"form:" + text.encode()).hexdigest()

@@ -1,0 +1,156 @@
+"""Jobs as the list of a page shows them: searched, counted by state, a page at a time, and what has changed since."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, or_, select
+
+from starforge.contract.states import ENDED
+from starforge_console.ledger.tables import attempts, events, jobs, users
+from starforge_console.ledger.views import EventRecord, JobRecord
+
+CHANGED_AT_MOST: Final = 2000
+_ENDED: Final = sorted(state.value for state in ENDED)
+_ESCAPE: Final = "\\"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSearch:
+    """Which jobs are wanted; None and "" do not filter. `state` may be `ACTIVE`: what has not ended for good."""
+
+    state: str | None = None
+    user: str | None = None
+    project: str | None = None
+    text: str = ""
+
+
+ACTIVE: Final = "ACTIVE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLine:
+    """A job as a row of a table."""
+
+    job: JobRecord
+    recipe: str
+    series: str | None
+    node: str | None
+    max_runtime_s: float | None
+    retries_left: int
+
+
+def search_jobs(connection: Connection, wanted: JobSearch, limit: int, offset: int) -> list[JobLine]:
+    """One page of the jobs that are wanted, newest first."""
+    query = _filter(_line_query(), wanted).order_by(jobs.c.submitted_at.desc(), jobs.c.id.desc())
+    return [_line(row) for row in connection.execute(query.limit(limit).offset(offset)).all()]
+
+
+def load_lines(connection: Connection, ids: Sequence[str]) -> dict[str, JobLine]:
+    """The lines of these jobs, by id; those that do not exist are left out."""
+    rows = connection.execute(_line_query().where(jobs.c.id.in_(ids))).all()
+    return {row.id: _line(row) for row in rows}
+
+
+def list_unsettled(connection: Connection, recent: int) -> tuple[dict[str, JobLine], int]:
+    """Every job that has not ended for good or is named by one of the `recent` newest events; that event's number."""
+    last = load_last_event(connection)
+    touched = select(events.c.job_id).where(events.c.number > last - recent)
+    query = _line_query().where(or_(_active(), jobs.c.id.in_(touched))).limit(CHANGED_AT_MOST)
+    return {row.id: _line(row) for row in connection.execute(query).all()}, last
+
+
+def count_jobs(connection: Connection, wanted: JobSearch) -> Mapping[str, int]:
+    """How many of the wanted jobs (whatever their state) are in each state, and how many are `ACTIVE`."""
+    every = JobSearch(user=wanted.user, project=wanted.project, text=wanted.text)
+    source = _filter(select(jobs.c.state, func.count().label("jobs")).select_from(jobs.join(users)), every)
+    counts = {row.state: int(row.jobs) for row in connection.execute(source.group_by(jobs.c.state)).all()}
+    retried = _filter(select(func.count()).select_from(jobs.join(users)), every).where(
+        jobs.c.state.in_(_ENDED), jobs.c.retry_at.is_not(None)
+    )
+    waiting = int(connection.execute(retried).scalar() or 0)
+    return counts | {ACTIVE: waiting + sum(count for state, count in counts.items() if state not in _ENDED)}
+
+
+def list_owners(connection: Connection) -> list[str]:
+    """The names of all users."""
+    return list(connection.execute(select(users.c.name).order_by(users.c.name)).scalars())
+
+
+def list_projects(connection: Connection, limit: int = 500) -> list[str]:
+    """The names of the projects that have jobs, at most `limit`."""
+    return list(connection.execute(select(jobs.c.project).distinct().order_by(jobs.c.project).limit(limit)).scalars())
+
+
+def load_last_event(connection: Connection, job_id: str | None = None) -> int:
+    """The number of the newest event, of one job where it is named; 0 when there is none."""
+    query = select(func.max(events.c.number))
+    if job_id is not None:
+        query = query.where(events.c.job_id == job_id)
+    return int(connection.execute(query).scalar() or 0)
+
+
+def list_newest_events(connection: Connection, job_id: str, limit: int) -> list[EventRecord]:
+    """The job's newest events, oldest of them first."""
+    query = select(events).where(events.c.job_id == job_id).order_by(events.c.number.desc()).limit(limit)
+    rows = connection.execute(query).all()
+    return [EventRecord(**dict(row._mapping)) for row in reversed(rows)]  # noqa: SLF001 - `count` is a method of rows
+
+
+def list_touched(connection: Connection, ids: Sequence[str], after: int) -> set[str]:
+    """Those of the jobs `ids` that have an event with a number above `after`."""
+    query = select(events.c.job_id).where(events.c.job_id.in_(ids), events.c.number > after).distinct()
+    return set(connection.execute(query).scalars())
+
+
+def _line_query() -> Select[Any]:
+    columns = [jobs.c[name] for name in JobRecord.__dataclass_fields__ if name != "user"]
+    more = (jobs.c.spec, jobs.c.pools, jobs.c.max_runtime_s, jobs.c.retries_left, attempts.c.node)
+    return (
+        select(*columns, users.c.name.label("user"), *more)
+        .join(users, users.c.id == jobs.c.user_id)
+        .outerjoin(attempts, attempts.c.id == jobs.c.attempt_id)
+    )
+
+
+def _active() -> ColumnElement[bool]:
+    return or_(jobs.c.state.not_in(_ENDED), jobs.c.retry_at.is_not(None))
+
+
+def _filter(query: Select[Any], wanted: JobSearch) -> Select[Any]:
+    if wanted.state == ACTIVE:
+        query = query.where(_active())
+    elif wanted.state is not None:
+        query = query.where(jobs.c.state == wanted.state)
+    if wanted.user is not None:
+        query = query.where(users.c.name == wanted.user)
+    if wanted.project is not None:
+        query = query.where(jobs.c.project == wanted.project)
+    if wanted.text:
+        pattern = "%" + _escape(wanted.text.lower()) + "%"
+        found = [
+            func.lower(column).like(pattern, escape=_ESCAPE)
+            for column in (jobs.c.id, jobs.c.name, jobs.c.project, users.c.name, jobs.c.spec)
+        ]
+        query = query.where(or_(*found))
+    return query
+
+
+def _escape(text: str) -> str:
+    for special in (_ESCAPE, "%", "_"):
+        text = text.replace(special, _ESCAPE + special)
+    return text
+
+
+def _line(row: Row[Any]) -> JobLine:
+    spec = json.loads(row.spec)["spec"]
+    pools = json.loads(row.pools)
+    return JobLine(
+        job=JobRecord(**{name: getattr(row, name) for name in JobRecord.__dataclass_fields__}),
+        recipe=spec["recipe"]["name"],
+        series=next((pool["series"] for pool in pools if pool["series"]), None),
+        node=row.node,
+        max_runtime_s=row.max_runtime_s,
+        retries_left=row.retries_left,
+    )

@@ -1,0 +1,96 @@
+"""Tokens as pages list and end them, and page sessions, which are tokens of their own kind."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select, update
+
+from starforge.errors import NotFound
+from starforge_console.ledger.accounts import NewToken
+from starforge_console.ledger.tables import tokens, users
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRecord:
+    """What may be told of a token: nothing that it could be used or found by."""
+
+    id: int
+    user_id: int
+    user: str
+    kind: str
+    scopes: tuple[str, ...]
+    label: str
+    created_at: float
+    expires_at: float
+
+
+def list_tokens(
+    connection: Connection, kinds: Sequence[str], now: float, user_id: int | None = None
+) -> list[TokenRecord]:
+    """The tokens of these kinds that live, newest first; of one user where `user_id` is given."""
+    query = (
+        select(tokens, users.c.name.label("user"))
+        .join(users, users.c.id == tokens.c.user_id)
+        .where(tokens.c.kind.in_(kinds), tokens.c.revoked_at.is_(None), tokens.c.expires_at > now)
+        .order_by(tokens.c.created_at.desc(), tokens.c.id.desc())
+    )
+    if user_id is not None:
+        query = query.where(tokens.c.user_id == user_id)
+    return [
+        TokenRecord(
+            id=row.id,
+            user_id=row.user_id,
+            user=row.user,
+            kind=row.kind,
+            scopes=tuple(row.scopes.split()),
+            label=row.label,
+            created_at=row.created_at,
+            expires_at=row.expires_at,
+        )
+        for row in connection.execute(query).all()
+    ]
+
+
+def load_token_owner(connection: Connection, token_id: int) -> int:
+    """The user whose token this is. Raises NotFound."""
+    owner = connection.execute(select(tokens.c.user_id).where(tokens.c.id == token_id)).scalar()
+    if owner is None:
+        raise NotFound(f"there is no token {token_id}", next_step="the list of tokens shows those that live")
+    return int(owner)
+
+
+def find_token_id(connection: Connection, token_hash: str) -> int | None:
+    """The number of the token with this hash, if it is known."""
+    return connection.execute(select(tokens.c.id).where(tokens.c.hash == token_hash)).scalar()
+
+
+def revoke_with_sessions(connection: Connection, token_id: int, now: float) -> list[str]:
+    """End a token and the sessions that it opened, at once; gives the hashes that are refused from now on."""
+    lives = tokens.c.revoked_at.is_(None)
+    wanted = (tokens.c.id == token_id) | (tokens.c.opened_by == token_id)
+    hashes = list(connection.execute(select(tokens.c.hash).where(wanted, lives)).scalars())
+    connection.execute(update(tokens).where(wanted, lives).values(revoked_at=now))
+    return hashes
+
+
+def add_session(connection: Connection, session: NewToken, opened_by: int | None, now: float) -> None:
+    """Keep a page session that the token `opened_by` opened."""
+    connection.execute(
+        insert(tokens).values(
+            user_id=session.user_id,
+            kind=session.kind,
+            hash=session.hash,
+            scopes=" ".join(sorted(session.scopes)),
+            label=session.label,
+            created_at=now,
+            expires_at=session.expires_at,
+            opened_by=opened_by,
+        )
+    )
+
+
+def extend_session(connection: Connection, session_hash: str, expires_at: float) -> None:
+    """Let a session that lives live until `expires_at`."""
+    connection.execute(
+        update(tokens).where(tokens.c.hash == session_hash, tokens.c.revoked_at.is_(None)).values(expires_at=expires_at)
+    )

@@ -1,0 +1,82 @@
+"""The words of one language: Babel catalogs whose messages are keyed by code, read directly at start."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from babel import Locale
+from babel.messages.catalog import Catalog
+from babel.messages.pofile import read_po
+from markupsafe import Markup, escape
+
+LOCALES: Final = Path(__file__).with_name("locale")
+ENGLISH: Final = "en"
+CHINESE: Final = "zh-Hans"
+LANGUAGES: Final[Mapping[str, str]] = MappingProxyType({ENGLISH: "English", CHINESE: "简体中文"})
+"""Every language by its tag, with the name that it gives itself."""
+
+
+class Words:
+    """The messages of one language."""
+
+    def __init__(self, language: str, messages: Mapping[str, str]) -> None:
+        self.language = language
+        self._messages = messages
+        self._plural_form = Locale.parse(language, sep="-").plural_form
+
+    def __call__(self, code: str, **values: object) -> Markup:
+        """The message of `code` as HTML; values that are no markup themselves are escaped. Raises KeyError."""
+        message = escape(self._messages[code])
+        return message.format(**values) if values else message
+
+    def count(self, code: str, number: int, **values: object) -> Markup:
+        """The message of `code` for so many things, in the plural form that the language has for them."""
+        form = f"{code}.{self._plural_form(number)}"
+        return self(form if form in self._messages else f"{code}.other", n=f"{number:,}", **values)
+
+    def text(self, code: str, **values: object) -> str:
+        """The message of `code` as plain text."""
+        return self._messages[code].format(**values) if values else self._messages[code]
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """The codes of all messages."""
+        return frozenset(self._messages)
+
+
+@cache
+def load_words(language: str) -> Words:
+    """The words of a language of `LANGUAGES`. Raises ValueError for a catalog with a message that has no words."""
+    path = LOCALES / language.replace("-", "_") / "messages.po"
+    messages: dict[str, str] = {}
+    for message in _load_catalog(path):
+        if not message.id:
+            continue
+        if not message.string or message.fuzzy:
+            raise ValueError(f"{path}: {message.id} has no words, or is marked as fuzzy")
+        messages[str(message.id)] = str(message.string)
+    return Words(language, MappingProxyType(messages))
+
+
+def choose_language(chosen: str | None, accepted: str) -> str:
+    """The language that the reader chose, else the one that the Accept-Language header prefers, else English."""
+    if chosen is not None and chosen in LANGUAGES:
+        return chosen
+    best = (ENGLISH, 0.0)
+    for part in accepted.split(","):
+        tag, _, weight = part.strip().partition(";q=")
+        primary = tag.strip().lower().split("-")[0]
+        try:
+            quality = float(weight) if weight else 1.0
+        except ValueError:
+            quality = 0.0
+        if primary in {"zh", "en"} and quality > best[1]:
+            best = (CHINESE if primary == "zh" else ENGLISH, quality)
+    return best[0]
+
+
+def _load_catalog(path: Path) -> Catalog:
+    with path.open("rb") as file:
+        return read_po(file, abort_invalid=True)

@@ -1,0 +1,1 @@
+"""The console's pages: rendered by the server, complete without scripts."""

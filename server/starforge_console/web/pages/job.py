@@ -1,0 +1,130 @@
+"""The page of one job, its log and curves as files, and what its owner may do with it."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+
+from starforge.errors import NotFound
+from starforge_console.accounts.sign_in import check_scope
+from starforge_console.accounts.tokens import Scope
+from starforge_console.ledger.views import list_attempts, load_job
+from starforge_console.web.deps import ApiServices, Services
+from starforge_console.web.jobs import delete_ended_job, stop_job
+from starforge_console.web.pages.figures import choose_groups, load_figures, pick_primary
+from starforge_console.web.pages.job_view import JobPage, choose_attempt, load_job_page
+from starforge_console.web.pages.log_view import load_log
+from starforge_console.web.pages.services import Pages
+from starforge_console.web.pages.visit import Signed, account_of, load_form
+
+VIEWS: Final = ("run", "outputs", "config", "admission")
+PIECE_BYTES: Final = 1 << 20
+KEYS_AT_MOST: Final = 24
+POINTS: Final = 1000
+
+router = APIRouter(include_in_schema=False)
+
+Keys = Annotated[list[str], Query(max_length=KEYS_AT_MOST)]
+Number = Annotated[int | None, Query(ge=1, le=1_000_000)]
+
+
+@router.get("/jobs/{job_id}")
+async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
+    pages: Pages,
+    services: Services,
+    visit: Signed,
+    job_id: str,
+    *,
+    view: Annotated[str, Query(max_length=20)] = "run",
+    attempt: Number = None,
+    log: Annotated[int | None, Query(ge=0, le=1 << 53)] = None,
+    find: Annotated[str, Query(max_length=200)] = "",
+    keys: Keys = [],  # noqa: B006 - read only
+    done: Annotated[str, Query(max_length=20)] = "",
+) -> Response:
+    """Everything about one job, in views."""
+    page = await load_job_page(services, job_id, attempt)
+    shown = view if view in VIEWS else "run"
+    may = visit.may_change(page.line.job.user_id)
+    values: dict[str, Any] = {"nav": "jobs", "page": page, "view": shown, "may": may}
+    if shown == "run":
+        figures = await load_figures(services.curves, job_id, choose_groups(sorted(page.keys), keys))
+        text = await load_log(services.logs, page.attempt, log, find)
+        values |= {
+            "figures": figures,
+            "primary": pick_primary(figures),
+            "chosen": {line.key for figure in figures for line in figure.lines},
+            "log": text,
+            "find": find,
+            "pinned": attempt is not None,
+            "live": _live_address(page, None if log is not None or find else str(text.place), attempt),
+        }
+    values["done"] = "job.stop_asked" if done == "stop" and page.is_stopping else ""
+    return pages.look.page(visit, "job.html", **values)
+
+
+@router.get("/jobs/{job_id}/curves")
+async def send_curves(services: Services, _visit: Signed, job_id: str, key: Keys = []) -> Response:  # noqa: B006 - read only
+    """The points of some curves, for the page's script."""
+    curves = {}
+    for one in key:
+        try:
+            curve = await services.curves.curve(job_id, one, POINTS)
+        except NotFound:
+            continue
+        curves[one] = {"steps": curve.steps, "values": curve.values, "total": curve.total_points}
+    return JSONResponse(curves, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+
+
+@router.get("/jobs/{job_id}/log.txt")
+async def send_log(services: Services, _visit: Signed, job_id: str, attempt: Number = None) -> Response:
+    """All that is here of one attempt's log, raw, as a file."""
+    job, attempts = await services.ledger.read(lambda c: (load_job(c, job_id), list_attempts(c, job_id)))
+    chosen = choose_attempt(job_id, attempts, attempt)
+    if chosen is None:
+        raise NotFound(f"job {job_id} has no log yet", why="no attempt has been begun")
+    headers = {
+        "Content-Disposition": f'attachment; filename="{job.id}-{chosen.number}.log"',
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return StreamingResponse(_pieces(services, chosen.id), media_type="application/octet-stream", headers=headers)
+
+
+@router.post("/jobs/{job_id}/stop")
+async def stop(services: Services, visit: Signed, request: Request, job_id: str) -> Response:
+    """Ask for the job's end."""
+    await load_form(request, visit)
+    account = account_of(visit)
+    check_scope(account, Scope.SUBMIT)
+    await stop_job(services, account, job_id)
+    return RedirectResponse(f"/jobs/{job_id}?done=stop", 303, {"Cache-Control": "no-store"})
+
+
+@router.post("/jobs/{job_id}/delete")
+async def delete(services: Services, visit: Signed, request: Request, job_id: str) -> Response:
+    """Remove an ended job with everything it left."""
+    await load_form(request, visit)
+    account = account_of(visit)
+    check_scope(account, Scope.SUBMIT)
+    await delete_ended_job(services, account, job_id)
+    return RedirectResponse("/jobs?done=deleted", 303, {"Cache-Control": "no-store"})
+
+
+async def _pieces(services: ApiServices, attempt: str) -> AsyncIterator[bytes]:
+    offset = 0
+    while True:
+        piece = await services.logs.read_log(attempt, offset, PIECE_BYTES)
+        if not piece.content:
+            return
+        yield piece.content
+        offset += len(piece.content)
+
+
+def _live_address(page: JobPage, place: str | None, attempt: int | None) -> str:
+    number = page.attempt.number if page.attempt is not None else 0
+    followed = "" if place is None else f"&log={place}"
+    pinned = "&pinned=1" if attempt is not None else ""
+    return f"/live/jobs/{page.id}?events={page.last_event}&attempt={number}{followed}{pinned}"

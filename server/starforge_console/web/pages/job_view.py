@@ -1,0 +1,134 @@
+"""Everything that a job's page shows, read at one moment."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from starforge.contract.api import AdmissionRecord, AttemptView, CheckpointView, EventView, LogState, Outputs
+from starforge.contract.capsule import STREAM_LOG
+from starforge.contract.ids import AttemptId
+from starforge.contract.jobspec import JobSpec
+from starforge.contract.states import ENDED, DesiredState, JobState
+from starforge.errors import NotFound
+from starforge_console.ledger.listing import JobLine, list_newest_events, load_lines
+from starforge_console.ledger.reports import list_outputs as list_told
+from starforge_console.ledger.series import list_keys, stream_state
+from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
+from starforge_console.web.deps import ApiServices
+from starforge_console.web.views import build_attempt, build_event, build_log_state, build_outputs
+
+EVENTS_SHOWN: Final = 200
+_BETWEEN: Final = re.compile(r"\s*;\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPage:
+    """A job with all that belongs to it. `attempt` is the one whose log is shown."""
+
+    line: JobLine
+    spec: JobSpec
+    spec_digest: str
+    admission: AdmissionRecord
+    events: tuple[EventView, ...]
+    attempts: tuple[AttemptView, ...]
+    outputs: Outputs
+    log: LogState
+    attempt: AttemptRecord | None
+    keys: dict[str, int]
+    now: float
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.line.job.id
+
+    @property
+    def last_event(self) -> int:
+        """The number of its newest event."""
+        return self.events[-1].number if self.events else 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing happens to it by itself any more."""
+        return has_ended(self.line)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a stop was asked for and has not come about yet."""
+        return self.line.job.desired == DesiredState.STOP.value and not self.has_ended
+
+    @property
+    def waits_for(self) -> list[tuple[str, str]]:
+        """Why a queued job is not placed: (machine or fleet, reason) as the scheduler last told."""
+        return split_note(self.line.job.note)
+
+    @property
+    def image_id(self) -> str | None:
+        """The image that the newest attempt really ran."""
+        return next((one.image_id for one in reversed(self.attempts) if one.image_id), None)
+
+    @property
+    def committed(self) -> list[CheckpointView]:
+        """The checkpoints that a job can go on from."""
+        return [one for one in self.outputs.checkpoints if one.committed]
+
+
+async def load_job_page(services: ApiServices, job_id: str, attempt: int | None = None) -> JobPage:
+    """The job at this moment; of several attempts' logs that of `attempt`, else of the newest. Raises NotFound."""
+    record, documents, events, attempts, lines = await services.ledger.read(
+        lambda c: (
+            load_job(c, job_id),
+            load_documents(c, job_id),
+            list_newest_events(c, job_id, EVENTS_SHOWN),
+            list_attempts(c, job_id),
+            load_lines(c, [job_id]),
+        )
+    )
+    shown = choose_attempt(job_id, attempts, attempt)
+    reporting = [AttemptId(one.id) for one in attempts if one.outputs is None]
+    told = await services.ledger.read(lambda c: {one: list_told(c, one) for one in reporting})
+    return JobPage(
+        line=lines[record.id],
+        spec=JobSpec.model_validate_json(documents.spec),
+        spec_digest=documents.spec_digest,
+        admission=AdmissionRecord.model_validate_json(documents.admission),
+        events=tuple(map(build_event, events)),
+        attempts=tuple(map(build_attempt, attempts)),
+        outputs=build_outputs(attempts, told),
+        log=LogState(received_bytes=0) if shown is None else await _load_log_state(services, shown),
+        attempt=shown,
+        keys=await services.series.read(lambda c: list_keys(c, job_id)),
+        now=services.clock.now(),
+    )
+
+
+def choose_attempt(job_id: str, attempts: Sequence[AttemptRecord], number: int | None) -> AttemptRecord | None:
+    """The attempt of that number, else the newest, if there is one. Raises NotFound."""
+    if number is None:
+        return attempts[-1] if attempts else None
+    for attempt in attempts:
+        if attempt.number == number:
+            return attempt
+    raise NotFound(f"job {job_id} has no attempt {number}", why=f"it has {len(attempts)} attempts")
+
+
+def has_ended(line: JobLine) -> bool:
+    """Whether nothing happens to the job by itself any more."""
+    return JobState(line.job.state) in ENDED and line.job.retry_at is None
+
+
+def split_note(note: str) -> list[tuple[str, str]]:
+    """A note of the scheduler as (place, reason); the place is empty where it names none."""
+    parts = []
+    for part in _BETWEEN.split(note):
+        place, colon, reason = part.partition(": ")
+        parts.append((place, reason) if colon and " " not in place else ("", part))
+    return [part for part in parts if part[1]]
+
+
+async def _load_log_state(services: ApiServices, attempt: AttemptRecord) -> LogState:
+    received, _ = await services.series.read(lambda c: stream_state(c, attempt.id, STREAM_LOG))
+    if attempt.finalised_at is None:
+        return build_log_state(attempt, received, ())
+    return build_log_state(attempt, received, await services.logs.find_missing(attempt.id, attempt.produced_bytes))

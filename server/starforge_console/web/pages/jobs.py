@@ -1,0 +1,186 @@
+"""The list of jobs: filtered, searched, grouped, a page at a time, and stopped together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Annotated, Any, Final
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import RedirectResponse, Response
+
+from starforge.contract.states import JobState
+from starforge_console.ledger.listing import (
+    ACTIVE,
+    JobLine,
+    JobSearch,
+    count_jobs,
+    list_owners,
+    list_projects,
+    load_last_event,
+    load_lines,
+    search_jobs,
+)
+from starforge_console.web.deps import ApiServices, Services
+from starforge_console.web.jobs import stop_job
+from starforge_console.web.pages.job_view import has_ended
+from starforge_console.web.pages.services import Pages
+from starforge_console.web.pages.visit import Signed, Visit, account_of, load_form, safe_path, text_of
+
+PAGE_SIZE: Final = 50
+TABS: Final = (
+    "",
+    ACTIVE,
+    JobState.QUEUED.value,
+    JobState.RUNNING.value,
+    JobState.PAUSED.value,
+    JobState.FAILED.value,
+    JobState.SUCCEEDED.value,
+    JobState.STOPPED.value,
+)
+_STATES: Final = frozenset({ACTIVE, *JobState})
+_DONE: Final = frozenset({"stopped", "deleted"})
+
+router = APIRouter(include_in_schema=False)
+
+Name = Annotated[str, Query(max_length=200)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the address of the list asks for; "" does not filter."""
+
+    state: str = ""
+    user: str = ""
+    project: str = ""
+    q: str = ""
+    group: str = ""
+    page: int = 1
+
+    @property
+    def search(self) -> JobSearch:
+        """The same for the ledger."""
+        return JobSearch(
+            state=self.state or None, user=self.user or None, project=self.project or None, text=self.q.strip()
+        )
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether anything is left out."""
+        return bool(self.state or self.user or self.project or self.q.strip())
+
+    def url(self, **changes: Any) -> str:  # noqa: ANN401 - a member of any type
+        """The address with some members changed; without `page` in it, the first page."""
+        names = ("state", "user", "project", "q", "group", "page")
+        values = {name: getattr(self, name) for name in names if name != "page"} | changes
+        kept = {name: value for name, value in values.items() if value and (name, value) != ("page", 1)}
+        return f"/jobs?{urlencode(kept)}" if kept else "/jobs"
+
+
+@router.get("/")
+async def go_to_jobs(_visit: Signed) -> Response:
+    """The list of jobs is where everything begins."""
+    return RedirectResponse("/jobs", 303, {"Cache-Control": "no-store"})
+
+
+@router.get("/jobs")
+async def show_jobs(  # noqa: PLR0913 - one parameter a filter
+    pages: Pages,
+    services: Services,
+    visit: Signed,
+    *,
+    state: Name = "",
+    user: Name = "",
+    project: Name = "",
+    q: Name = "",
+    group: Name = "",
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    done: Name = "",
+) -> Response:
+    """One page of the list."""
+    wanted = Wanted(
+        state=state.upper() if state.upper() in _STATES else "",
+        user=user,
+        project=project,
+        q=q,
+        group="none" if group == "none" else "",
+        page=page,
+    )
+    lines, counts, event, owners, projects = await services.ledger.read(
+        lambda c: (
+            search_jobs(c, wanted.search, PAGE_SIZE, (page - 1) * PAGE_SIZE),
+            count_jobs(c, wanted.search),
+            load_last_event(c),
+            list_owners(c),
+            list_projects(c),
+        )
+    )
+    return pages.look.page(
+        visit,
+        "jobs.html",
+        nav="jobs",
+        wanted=wanted,
+        tabs=TABS,
+        counts=counts,
+        total=count_of(counts, wanted.state),
+        groups=_group(lines, wanted),
+        first=(page - 1) * PAGE_SIZE + 1,
+        shown=len(lines),
+        page_size=PAGE_SIZE,
+        owners=owners,
+        projects=projects,
+        live=_live_address(lines, wanted, event, count_of(counts, wanted.state)),
+        has_ended=has_ended,
+        now=services.clock.now(),
+        done=f"done.{done}" if done in _DONE else "",
+    )
+
+
+@router.post("/jobs/stop")
+async def stop_jobs(pages: Pages, services: Services, visit: Signed, request: Request) -> Response:
+    """Ask once, then stop all that were chosen and may be stopped by this reader."""
+    form = await load_form(request, visit)
+    ids = [one for one in form.getlist("job") if isinstance(one, str)][:PAGE_SIZE]
+    back = safe_path(text_of(form, "back", 2000))
+    found = await services.ledger.read(lambda c: load_lines(c, ids))
+    lines = [found[one] for one in ids if one in found and not has_ended(found[one])]
+    mine = [line for line in lines if visit.may_change(line.job.user_id)]
+    if text_of(form, "confirmed") != "yes":
+        others = len(lines) - len(mine)
+        return pages.look.page(visit, "stop_jobs.html", nav="jobs", lines=mine, others=others, back=back)
+    await _stop_all(services, visit, mine)
+    return RedirectResponse("/jobs?done=stopped" if back == "/jobs" else back, 303, {"Cache-Control": "no-store"})
+
+
+def count_of(counts: Any, state: str) -> int:  # noqa: ANN401 - what count_jobs gives
+    """How many jobs the tab of `state` holds; "" is that of all."""
+    if state:
+        return int(counts.get(state, 0))
+    return sum(count for name, count in counts.items() if name != ACTIVE)
+
+
+async def _stop_all(services: ApiServices, visit: Visit, lines: Sequence[JobLine]) -> None:
+    account = account_of(visit)
+    for line in lines:
+        await stop_job(services, account, line.job.id)
+
+
+def _group(lines: Sequence[JobLine], wanted: Wanted) -> list[tuple[str, list[JobLine]]]:
+    """The rows of each `@user/project`, in the order of its newest job; all under "" when they are not grouped."""
+    if wanted.group == "none":
+        return [("", list(lines))] if lines else []
+    order: dict[str, int] = {}
+    for line in lines:
+        order.setdefault(_band(line), len(order))
+    in_order = sorted(lines, key=lambda line: order[_band(line)])
+    return [(band, list(rows)) for band, rows in groupby(in_order, _band)]
+
+
+def _band(line: JobLine) -> str:
+    return f"@{line.job.user}/{line.job.project}"
+
+
+def _live_address(lines: Sequence[JobLine], wanted: Wanted, event: int, total: int) -> str:
+    asked = {"after": event, "total": total, "jobs": ",".join(line.job.id for line in lines)}
+    kept = {name: getattr(wanted, name) for name in ("state", "user", "project", "q") if getattr(wanted, name)}
+    return f"/live/jobs?{urlencode(asked | kept)}"

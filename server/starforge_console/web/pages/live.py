@@ -1,0 +1,265 @@
+"""The live parts of pages: one stream a view, each event with finished fragments and the place to come back to."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from starforge.contract.capsule import STREAM_LOG, STREAM_METRICS
+from starforge_console.ledger.listing import (
+    JobLine,
+    JobSearch,
+    count_jobs,
+    list_touched,
+    list_unsettled,
+    load_last_event,
+    load_lines,
+)
+from starforge_console.wakeups import JOBS, QUEUE, job_topic, stream_topic
+from starforge_console.web.deps import ApiServices, Polls, Services
+from starforge_console.web.i18n.words import Words
+from starforge_console.web.pages.job_view import JobPage, has_ended, load_job_page
+from starforge_console.web.pages.jobs import PAGE_SIZE, TABS, count_of
+from starforge_console.web.pages.log_lines import Place, parse_place, split_log
+from starforge_console.web.pages.look import Look
+from starforge_console.web.pages.services import Pages, PageServices
+from starforge_console.web.pages.visit import SESSION_COOKIE, Signed, Visit
+from starforge_console.web.sse import News, Stream, answer_stream, encode_event
+
+LOG_PIECE_BYTES: Final = 128 << 10
+BEHIND_BYTES: Final = 1 << 20
+"""A reader who is further behind is taken to the log's end: nobody reads a megabyte of lines as they come."""
+PARTS: Final = ("state", "actions", "notice", "facts", "history", "attempts", "lineage", "log_state")
+RECENT_EVENTS: Final = 500
+_BACK: Final = re.compile(r"(\d{1,16})\.(\d{1,6})\.(\d{1,16}s?|-)")
+
+router = APIRouter(include_in_schema=False)
+
+Number = Annotated[int, Query(ge=0, le=1 << 53)]
+Name = Annotated[str, Query(max_length=200)]
+
+
+@router.get("/live/jobs")
+async def follow_jobs(  # noqa: PLR0913 - what the page shows
+    pages: Pages,
+    services: Services,
+    polls: Polls,
+    visit: Signed,
+    request: Request,
+    *,
+    jobs: Annotated[str, Query(max_length=4000)] = "",
+    after: Number = 0,
+    total: Number = 0,
+    state: Name = "",
+    user: Name = "",
+    project: Name = "",
+    q: Name = "",
+) -> Response:
+    """Rows of the list that change, the counts of its tabs, and whether the list itself has changed."""
+    search = JobSearch(state=state or None, user=user or None, project=project or None, text=q)
+    shown = tuple(one for one in jobs.split(",") if one)[:PAGE_SIZE]
+    back = request.headers.get("last-event-id", "")
+    reader = _ListReader(
+        pages=pages,
+        services=services,
+        visit=visit,
+        search=search,
+        shown=shown,
+        total=total,
+        after=int(back) if back.isdecimal() else after,
+    )
+    stream = Stream(topics=lambda: (JOBS, QUEUE), look=reader.look, is_allowed=_asks_again(pages, request))
+    return answer_stream(stream, polls, services.wakeups)
+
+
+@router.get("/live/jobs/{job_id}")
+async def follow_job(  # noqa: PLR0913 - where the page stands
+    pages: Pages,
+    services: Services,
+    polls: Polls,
+    visit: Signed,
+    request: Request,
+    *,
+    job_id: str,
+    attempt: Number = 0,
+    log: Annotated[str, Query(max_length=20)] = "-",
+    pinned: str = "",
+) -> Response:
+    """Parts of the job's page that change, the lines of its log, and that its curves have grown."""
+    await load_job_page(services, job_id)
+    back = _BACK.fullmatch(request.headers.get("last-event-id", ""))
+    number, text = (int(back[2]), back[3]) if back else (attempt, log)
+    reader = _JobReader(
+        pages=pages,
+        services=services,
+        visit=visit,
+        job_id=job_id,
+        attempt=number,
+        place=None if text == "-" else parse_place(text),
+        pinned=bool(pinned),
+    )
+    stream = Stream(topics=reader.topics, look=reader.look, is_allowed=_asks_again(pages, request))
+    return answer_stream(stream, polls, services.wakeups)
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """All jobs that may have changed, and the newest event, at one moment."""
+
+    lines: Mapping[str, JobLine]
+    last_event: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _ListReader:
+    """One reader of the list: tells the rows that differ from what was sent."""
+
+    pages: PageServices
+    services: ApiServices
+    visit: Visit
+    search: JobSearch
+    shown: Sequence[str]
+    total: int
+    after: int
+    sent: dict[str, JobLine] | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    async def look(self, since: float) -> News:
+        """The fragments of what has changed."""
+        if self.sent is None:
+            lines, touched, last = await self._load_first()
+            news = [line for one, line in lines.items() if one in touched or not has_ended(line)]
+            self.sent = dict(lines)
+        else:
+            seen = await self.pages.hub.look("jobs", since, self._load_list)
+            last, now = seen.last_event, seen.lines
+            news = [now[one] for one in self.shown if one in now and now[one] != self.sent.get(one)]
+            self.sent |= {line.job.id: line for line in news}
+        fragments = [self._row(line) for line in news] + await self._tell_counts(since)
+        return News([encode_event("\n".join(fragments), str(last))] if fragments else [])
+
+    async def _load_first(self) -> tuple[dict[str, JobLine], set[str], int]:
+        return await self.services.ledger.read(
+            lambda c: (load_lines(c, self.shown), list_touched(c, self.shown, self.after), load_last_event(c))
+        )
+
+    async def _load_list(self) -> _List:
+        lines, last = await self.services.ledger.read(lambda c: list_unsettled(c, RECENT_EVENTS))
+        return _List(lines, last)
+
+    def _row(self, line: JobLine) -> str:
+        return render_row(self.pages.look, self.visit.words, line, may=self.visit.may_change(line.job.user_id))
+
+    async def _tell_counts(self, since: float) -> list[str]:
+        if self.search.text:
+            return []  # each count would look through every job for the text
+        everything = replace(self.search, state=None)
+        key = ("counts", everything)
+        counts = await self.pages.hub.look(key, since, lambda: self._count(everything))
+        if counts == self.counts:
+            return []
+        self.counts = counts
+        now = count_of(counts, self.search.state or "")
+        values = {"counts": counts, "tabs": TABS, "now": now, "total": self.total}
+        return [self.pages.look.part(self.visit.words, "live_counts.html", **values)]
+
+    async def _count(self, search: JobSearch) -> Mapping[str, int]:
+        return await self.services.ledger.read(lambda c: count_jobs(c, search))
+
+
+@dataclass(slots=True, kw_only=True)
+class _JobReader:
+    """One reader of a job: tells the parts that differ from what was sent, and the log from `place` on."""
+
+    pages: PageServices
+    services: ApiServices
+    visit: Visit
+    job_id: str
+    attempt: int
+    place: Place | None
+    pinned: bool
+    attempt_id: str = ""
+    points: int = -1
+    tail: str = ""
+    sent: dict[str, str] = field(default_factory=dict)
+
+    def topics(self) -> tuple[str, ...]:
+        """What wakes this reader."""
+        of_attempt = [stream_topic(self.attempt_id, name) for name in (STREAM_LOG, STREAM_METRICS)]
+        return (job_topic(self.job_id), *(of_attempt if self.attempt_id else ()))
+
+    async def look(self, since: float) -> News:
+        """The fragments of what has changed."""
+        words, pinned = self.visit.words, self.attempt if self.pinned else None
+        page = await self.pages.hub.look(
+            ("job", self.job_id, pinned), since, lambda: load_job_page(self.services, self.job_id, pinned)
+        )
+        may = self.visit.may_change(page.line.job.user_id)
+        parts = render_parts(self.pages.look, words, page, may=may)
+        fragments = [_replace(f"job-{name}", text) for name, text in parts.items() if self.sent.get(name) != text]
+        self.sent = parts
+        lines, more = await self._tell_log(page)
+        number = f"{page.last_event}.{self.attempt}.{self.place or '-'}"
+        events = [encode_event("\n".join(fragments + lines), number)] if fragments or lines else []
+        points = sum(page.keys.values())
+        if points != self.points:
+            self.points = points
+            events.append(encode_event(str(points), name="curves"))
+        return News(events, more=more)
+
+    async def _tell_log(self, page: JobPage) -> tuple[list[str], bool]:
+        """Fragments of the log's next lines, and whether there are more at once."""
+        self._go_to_newest(page)
+        if self.place is None or page.attempt is None:
+            return [], False
+        piece = await self.services.logs.read_log(page.attempt.id, self.place.offset, LOG_PIECE_BYTES)
+        passed = 0
+        if piece.received_to - self.place.offset > BEHIND_BYTES:
+            place = Place(piece.received_to - LOG_PIECE_BYTES, skipping=True)
+            passed, self.place = place.offset - self.place.offset, place
+            piece = await self.services.logs.read_log(page.attempt.id, place.offset, LOG_PIECE_BYTES)
+        at_end = self.place.offset + len(piece.content) >= piece.received_to
+        split = split_log(piece.content, self.place, ended=piece.ended and at_end)
+        moved = split.place != self.place
+        self.place = split.place
+        tail, self.tail = self.tail, str(split.tail)
+        values = {"lines": split.lines, "tail": split.tail, "passed": passed}
+        text = self.pages.look.part(self.visit.words, "live_log.html", **values)
+        return ([text] if split.lines or passed or tail != self.tail else []), moved and not at_end
+
+    def _go_to_newest(self, page: JobPage) -> None:
+        """A newer attempt's log begins at its own beginning."""
+        if page.attempt is None:
+            return
+        self.attempt_id = page.attempt.id
+        if page.attempt.number != self.attempt:
+            self.attempt = page.attempt.number
+            self.place = Place(0) if self.place is not None else None
+
+
+def render_parts(look: Look, words: Words, page: JobPage, *, may: bool) -> dict[str, str]:
+    """The parts of a job's page that change while it is looked at, by name."""
+    return {name: look.part(words, f"job/{name}.html", page=page, may=may) for name in PARTS}
+
+
+@lru_cache(maxsize=4096)
+def render_row(look: Look, words: Words, line: JobLine, *, may: bool) -> str:
+    """The fragment that replaces a row of the list; encoded once for all readers who see it alike."""
+    return _replace(f"job-{line.job.id}", look.part(words, "jobs_row.html", line=line, may=may, has_ended=has_ended))
+
+
+def _replace(element: str, fragment: str) -> str:
+    return f'<hx-partial hx-target="#{element}" hx-swap="outerMorph">{fragment}</hx-partial>'
+
+
+def _asks_again(pages: PageServices, request: Request) -> Callable[[], Awaitable[bool]]:
+    text = request.cookies.get(SESSION_COOKIE, "")
+
+    async def is_allowed() -> bool:
+        return await pages.sessions.find(text, extend=False) is not None
+
+    return is_allowed

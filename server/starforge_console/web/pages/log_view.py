@@ -1,0 +1,75 @@
+"""The part of a log that a page shows: its end, a window further up, or the lines that hold a text."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from starforge_console.ledger.views import AttemptRecord
+from starforge_console.web.deps import LogReader
+from starforge_console.web.pages.log_lines import LogLine, Place, build_line, split_log
+
+WINDOW_BYTES: Final = 64 << 10
+LINES_SHOWN: Final = 500
+SEARCHED_BYTES: Final = 8 << 20
+HITS_SHOWN: Final = 200
+PIECE_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogView:
+    """Lines of a log. `earlier` and `later` are where the windows before and after begin; None where there are none.
+
+    `place` is where a live log goes on. `searched_bytes` is how much was looked through for `hits`.
+    """
+
+    lines: tuple[LogLine, ...] = ()
+    tail: LogLine | None = None
+    place: Place = field(default_factory=lambda: Place(0))
+    earlier: int | None = None
+    later: int | None = None
+    is_end: bool = True
+    hits: int | None = None
+    searched_bytes: int = 0
+
+    @property
+    def first_error(self) -> int | None:
+        """The number of the first line here that speaks of an error."""
+        return next((number for number, line in enumerate(self.lines) if line.level == "err"), None)
+
+
+async def load_log(logs: LogReader, attempt: AttemptRecord | None, start: int | None, find: str) -> LogView:
+    """What is to be shown of the attempt's log; `start` asks for a window, `find` for the lines that hold it."""
+    if attempt is None:
+        return LogView()
+    state = await logs.read_log(attempt.id, 0, 0)
+    if find:
+        return await _search(logs, attempt.id, state.received_to, find)
+    begin = max(0, state.received_to - WINDOW_BYTES) if start is None else min(start, state.received_to)
+    piece = await logs.read_log(attempt.id, begin, WINDOW_BYTES)
+    is_end = begin + len(piece.content) >= piece.received_to
+    split = split_log(piece.content, Place(begin, skipping=begin > 0), ended=state.ended and is_end)
+    lines = split.lines[-LINES_SHOWN:] if start is None else split.lines
+    return LogView(
+        lines=lines,
+        tail=split.tail if is_end else None,
+        place=split.place,
+        earlier=max(0, begin - WINDOW_BYTES) if begin > 0 else None,
+        later=None if is_end else begin + len(piece.content),
+        is_end=is_end,
+    )
+
+
+async def _search(logs: LogReader, attempt: str, received_to: int, find: str) -> LogView:
+    wanted, begin = find.encode().lower(), max(0, received_to - SEARCHED_BYTES)
+    offset, rest = begin, b""
+    hits: list[bytes] = []
+    while True:
+        piece = await logs.read_log(attempt, offset, PIECE_BYTES)
+        *lines, rest = (rest + piece.content).split(b"\n")
+        hits += [line for line in lines if wanted in line.lower()]
+        if not piece.content:
+            break
+        offset += len(piece.content)
+        rest = rest[-PIECE_BYTES:]
+    hits += [rest] if rest and wanted in rest.lower() else []
+    shown = tuple(build_line(line) for line in hits[-HITS_SHOWN:])
+    return LogView(lines=shown, hits=len(hits), searched_bytes=offset - begin, is_end=False)

@@ -1,0 +1,23 @@
+"""Puts the pages into the application."""
+
+from fastapi import FastAPI
+
+from starforge_console.web import signin
+from starforge_console.web.deps import ApiServices
+from starforge_console.web.pages import assets, job, jobs, live, preferences, tokens
+from starforge_console.web.pages.errors import answer_errors
+from starforge_console.web.pages.services import build_page_services
+
+MODULES = (assets, signin, preferences, jobs, job, tokens, live)
+
+
+def add_page_routes(app: FastAPI) -> None:
+    """Serve the pages, and let them answer errors as pages."""
+    for module in MODULES:
+        app.include_router(module.router)
+    answer_errors(app)
+
+
+def supply_pages(app: FastAPI, services: ApiServices) -> None:
+    """Give the pages what they need of a console that runs."""
+    app.state.pages = build_page_services(services)

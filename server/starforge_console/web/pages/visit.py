@@ -1,0 +1,154 @@
+"""One request for a page: who asks, in which language and theme, and the forms that they may send."""
+
+import hmac
+import secrets
+from dataclasses import dataclass, field
+from typing import Annotated, Final
+
+from fastapi import Depends, Request
+from starlette.datastructures import FormData
+from starlette.responses import Response
+
+from starforge.errors import SignInRequired
+from starforge_console.accounts.sessions import IDLE_S, Sessions, build_form_key
+from starforge_console.accounts.sign_in import check_scope
+from starforge_console.accounts.tokens import Scope
+from starforge_console.errors import Forbidden
+from starforge_console.ledger.accounts import Account
+from starforge_console.web.i18n.words import Words, choose_language, load_words
+
+SESSION_COOKIE: Final = "starforge_session"
+VISITOR_COOKIE: Final = "starforge_visitor"
+LANGUAGE_COOKIE: Final = "starforge_language"
+THEME_COOKIE: Final = "starforge_theme"
+THEMES: Final = ("auto", "light", "dark")
+FORM_KEY: Final = "form_key"
+YEAR_S: Final = 365 * 24 * 3600
+_OUR_OWN: Final = frozenset({"same-origin", "none"})
+
+
+@dataclass(slots=True)
+class Visit:
+    """What is known of a request. `account` is None for a visitor who has not signed in."""
+
+    words: Words
+    theme: str
+    here: str
+    form_key: str
+    account: Account | None
+    secure: bool
+    had_session: bool = False
+    new_session: str | None = None
+    new_visitor: str | None = None
+    cookies: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether this session may do what administrators may."""
+        return self.account is not None and Scope.ADMIN.value in self.account.scopes
+
+    @property
+    def user(self) -> str:
+        """Who is signed in; empty for a visitor."""
+        return "" if self.account is None else self.account.user
+
+    def may_change(self, owner_id: int) -> bool:
+        """Whether this session may stop and delete what belongs to `owner_id`."""
+        if self.account is None or Scope.SUBMIT.value not in self.account.scopes:
+            return False
+        return self.is_admin or self.account.user_id == owner_id
+
+    def keep(self, answer: Response) -> None:
+        """Set the cookies that this visit brought about."""
+        for name, value, life_s in (
+            (SESSION_COOKIE, self.new_session, int(IDLE_S)),
+            (VISITOR_COOKIE, self.new_visitor, YEAR_S),
+            *((name, value, YEAR_S) for name, value in self.cookies.items()),
+        ):
+            if value is not None:
+                answer.set_cookie(name, value, max_age=life_s, httponly=True, samesite="lax", secure=self.secure)
+
+    def sign_in(self, session: str, account: Account) -> None:
+        """Go on as the reader whose session was just opened."""
+        self.new_session, self.account, self.form_key = session, account, build_form_key(session)
+
+
+async def visit_of(request: Request) -> Visit:
+    """The visit that `request` is part of; a session that is used lives on."""
+    sessions: Sessions = request.app.state.pages.sessions
+    text = request.cookies.get(SESSION_COOKIE)
+    account = await sessions.find(text) if text else None
+    visit = visitor_of(request)
+    if account is not None and text is not None:
+        visit.account, visit.form_key, visit.new_session = account, build_form_key(text), text
+    visit.had_session = text is not None
+    return visit
+
+
+def visitor_of(request: Request) -> Visit:
+    """The visit without a look at the ledger: as somebody who has not signed in."""
+    visitor = request.cookies.get(VISITOR_COOKIE)
+    fresh = None if visitor else secrets.token_urlsafe(16)
+    theme = request.cookies.get(THEME_COOKIE, "")
+    language = choose_language(request.cookies.get(LANGUAGE_COOKIE), request.headers.get("accept-language", ""))
+    query = f"?{request.url.query}" if request.url.query else ""
+    return Visit(
+        words=load_words(language),
+        theme=theme if theme in THEMES else "auto",
+        here=request.url.path + query,
+        form_key=build_form_key(visitor or fresh or ""),
+        account=None,
+        secure=request.app.state.services.settings.http.public_url.startswith("https:"),
+        new_visitor=fresh,
+    )
+
+
+async def signed_visit_of(visit: Annotated[Visit, Depends(visit_of)]) -> Visit:
+    """The visit of somebody who has signed in and may read. Raises SignInRequired, Forbidden."""
+    account_of(visit)
+    return visit
+
+
+async def load_form(request: Request, visit: Visit) -> FormData:
+    """The form that was sent, if one of our own pages sent it.
+
+    Raises:
+        Forbidden: it lacks this session's key, or another site sent it.
+
+    """
+    form = await request.form(max_files=0, max_fields=1000)
+    given = form.get(FORM_KEY)
+    site = request.headers.get("sec-fetch-site", "none")
+    if not isinstance(given, str) or not hmac.compare_digest(given.encode(), visit.form_key.encode()):
+        raise Forbidden(
+            "the form was not accepted",
+            why="it does not carry this session's key: it is too old, or another site sent it",
+            next_step="load the page again, then send the form again",
+        )
+    if site not in _OUR_OWN:
+        raise Forbidden("the form was not accepted", why=f"it was sent by another site ({site})")
+    return form
+
+
+def text_of(form: FormData, name: str, longest: int = 1000) -> str:
+    """One field's text without surrounding blanks; empty when it is missing."""
+    value = form.get(name, "")
+    return value.strip()[:longest] if isinstance(value, str) else ""
+
+
+def safe_path(path: str) -> str:
+    """`path` if it leads to a page of ours, else the first page."""
+    is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if is_ours else "/jobs"
+
+
+Anybody = Annotated[Visit, Depends(visit_of)]
+Signed = Annotated[Visit, Depends(signed_visit_of)]
+
+
+def account_of(visit: Visit) -> Account:
+    """Whoever is signed in and may read. Raises SignInRequired, Forbidden."""
+    if visit.account is None:
+        raise SignInRequired("this page needs a session", next_step="sign in")
+    check_scope(visit.account, Scope.READ)
+    return visit.account

@@ -1,0 +1,86 @@
+// Times in the reader's zone, copy buttons, row selection, filters that send themselves. Every page works without this file.
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const two = (n) => String(n).padStart(2, "0");
+const NBSP = "\u00a0";
+
+const UNITS = [[86400, "d", 3600, "h"], [3600, "h", 60, "m"], [60, "m", 1, "s"]];
+
+function duration(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  for (const [unit, name, part, partName] of UNITS)
+    if (whole >= unit) return [Math.floor(whole / unit), name, two(Math.floor((whole % unit) / part)), partName].join(NBSP);
+  return `${whole}${NBSP}s`;
+}
+
+function age(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  for (const [unit, name] of UNITS) if (whole >= unit) return `${Math.floor(whole / unit)}${NBSP}${name}`;
+  return `${whole}${NBSP}s`;
+}
+
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** The server writes UTC; the reader sees the own zone, and UTC on hover. */
+function writeTime(element) {
+  const at = new Date(element.dateTime);
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  const style = element.dataset.style;
+  if (style === "ago") write(element, age((Date.now() - at) / 1000));
+  else write(element, style === "day" ? day : style === "clock" ? clock.format(at) : `${day} ${clock.format(at)}`);
+}
+
+function writeTimes() {
+  for (const element of document.querySelectorAll("time[datetime]")) writeTime(element);
+  for (const element of document.querySelectorAll("[data-since]"))
+    write(element, duration(Date.now() / 1000 - Number(element.dataset.since)));
+}
+
+writeTimes();
+setInterval(writeTimes, 1000);
+document.addEventListener("htmx:after:swap", writeTimes);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("themechange")));
+
+document.addEventListener("click", async (event) => {
+  const copy = event.target.closest("[data-copy]");
+  if (copy) {
+    await navigator.clipboard.writeText(document.getElementById(copy.dataset.copy).textContent);
+    const use = copy.querySelector("use"), href = use.getAttribute("href");
+    use.setAttribute("href", href.replace("#copy", "#check"));
+    setTimeout(() => use.setAttribute("href", href.replace("#check", "#copy")), 1500);
+  }
+
+  const press = event.target.closest("[data-toggles]");
+  if (press) {
+    const on = press.getAttribute("aria-pressed") !== "true";
+    press.setAttribute("aria-pressed", String(on));
+    document.getElementById(press.getAttribute("aria-controls"))?.classList.toggle(press.dataset.toggles, on);
+  }
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("select[data-sends]")) event.target.form.requestSubmit();
+});
+
+// Selecting rows: the head of the table becomes the bulk bar.
+const rows = document.querySelector("[data-rows]");
+if (rows) {
+  const all = rows.querySelector("[data-all]"), count = rows.querySelector("[data-count]");
+  const update = () => {
+    const boxes = [...rows.querySelectorAll('[name="job"]')];
+    for (const box of boxes) box.closest("tr").setAttribute("aria-selected", String(box.checked));
+    const n = boxes.filter((box) => box.checked).length;
+    all.checked = n > 0 && n === boxes.length;
+    all.indeterminate = n > 0 && n < boxes.length;
+    all.disabled = boxes.length === 0;
+    count.textContent = count.dataset.count.replace("{n}", n);
+    for (const button of rows.querySelectorAll('[name="do"]')) button.disabled = n === 0;
+  };
+  rows.addEventListener("change", (event) => {
+    if (event.target === all) for (const box of rows.querySelectorAll('[name="job"]')) box.checked = all.checked;
+    update();
+  });
+  document.addEventListener("htmx:after:swap", update);
+  update();
+}

@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
@@ -18,6 +16,7 @@ from starforge_console.ledger.writer import Writer
 
 READERS: Final = 4
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
+_REVISIONS: Final = "alembic_version"
 
 T = TypeVar("T")
 
@@ -63,15 +62,32 @@ class Database:
 def upgrade_schema(path: Path, schema: str) -> None:
     """Bring the database at `path` to this version's `schema` (`ledger` or `series`), creating it when it is new."""
     engine = _open_engine(path, read_only=False)
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS / schema))
     try:
         with engine.connect() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-            connection.commit()
+            if not _is_current(connection, schema):
+                connection.rollback()  # migrations begin and end their own transaction
+                _upgrade(connection, schema)
     finally:
         engine.dispose()
+
+
+def _is_current(connection: Connection, schema: str) -> bool:
+    """Whether the newest migration has run. Files are named by their revisions, which are counted up."""
+    newest = max(file.stem.partition("_")[0] for file in (MIGRATIONS / schema / "versions").glob("[0-9]*.py"))
+    if not connection.dialect.has_table(connection, _REVISIONS):
+        return False
+    return connection.exec_driver_sql(f"SELECT version_num FROM {_REVISIONS}").scalars().all() == [newest]  # noqa: S608 - a name of ours
+
+
+def _upgrade(connection: Connection, schema: str) -> None:
+    from alembic import command  # noqa: PLC0415 - a tenth of a start that most often has nothing to migrate
+    from alembic.config import Config  # noqa: PLC0415 - the same
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS / schema))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+    connection.commit()
 
 
 def lock_state(state_dir: Path) -> int:

@@ -1,14 +1,18 @@
 """A database that grew through the migrations is the one that the tables declare."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import MetaData, create_engine
 
 from starforge_console.ledger import tables
-from starforge_console.ledger.database import upgrade_schema
+from starforge_console.ledger.database import MIGRATIONS, upgrade_schema
 
 
 @pytest.mark.parametrize(("schema", "metadata"), [("ledger", tables.ledger), ("series", tables.series)])
@@ -24,3 +28,39 @@ def test_the_migrations_lead_to_the_tables_as_they_are_declared(
     finally:
         engine.dispose()
     assert differences == []
+
+
+@pytest.mark.parametrize("schema", ["ledger", "series"])
+def test_each_migration_is_a_file_that_begins_with_its_revision_and_the_last_one_is_the_head(schema: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS / schema))
+    scripts = ScriptDirectory.from_config(config)
+    files = sorted(file.stem for file in (MIGRATIONS / schema / "versions").glob("*.py"))
+    revisions = sorted(script.revision for script in scripts.walk_revisions())
+    assert [file.partition("_")[0] for file in files] == revisions
+    assert scripts.get_current_head() == revisions[-1]
+
+
+def test_a_database_that_is_up_to_date_is_opened_without_the_migrations(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    upgrade_schema(path, "ledger")
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom starforge_console.ledger.database import upgrade_schema\n"
+        f"upgrade_schema(Path({str(path)!r}), 'ledger')\nsys.exit('alembic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    upgrade_schema(path, "ledger")
+    engine = create_engine(f"sqlite:///{path}")
+    try:
+        with engine.begin() as connection:
+            tables.ledger.drop_all(connection)
+            connection.exec_driver_sql("DELETE FROM alembic_version")
+        upgrade_schema(path, "ledger")
+        with engine.connect() as connection:
+            assert compare_metadata(MigrationContext.configure(connection), tables.ledger) == []
+    finally:
+        engine.dispose()

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from server.tests.scheduler.support import GatedFleet, Site, make_record, open_site, run
 from starforge.contract.ids import AttemptId, JobId
-from starforge.contract.observation import Failure, Phase, Seen
+from starforge.contract.observation import Failure, Observation, Phase, Seen
 from starforge.contract.states import JobState
 from starforge_console.executors.scripting import FakeNode, Script
 from starforge_console.ledger.database import Database
@@ -65,6 +65,32 @@ def test_a_stop_while_the_image_is_pulled_ends_it_in_one_round(tmp_path: Path) -
             assert await site.state(job) == STOPPED
             assert site.fleet.starts == {}
             assert site.fleet.calls("fence") == [attempt]
+
+    run(go())
+
+
+class QuickStart(GatedFleet):
+    """A fleet whose attempts start just before their fence arrives."""
+
+    async def fence(self, attempt: AttemptId) -> Observation:
+        self.begin(attempt)
+        return await super().fence(attempt)
+
+
+def test_a_stop_that_finds_the_attempt_started_after_all_is_confirmed_only_by_its_end(tmp_path: Path) -> None:
+    async def go() -> None:
+        script = Script(prepare_steps=None, pull_bytes=10, stop_steps=None)
+        async with open_site(tmp_path, script=script, fleet_kind=QuickStart) as site:
+            job = await site.submit()
+            await site.dequeue()
+            attempt = await site.attempt(job)
+            await site.stop(job)
+            await site.reconcile()
+            assert (await site.job(job)).state == JobState.PENDING
+            assert site.fleet.calls("stop") == [attempt]
+            site.fleet.finish(attempt, 143)
+            await site.reconcile()
+            assert await site.state(job) == STOPPED
 
     run(go())
 

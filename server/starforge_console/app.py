@@ -245,6 +245,8 @@ def _job_user(ground: _Ground) -> tuple[int, int]:
             why="without root the console cannot give an attempt's folder to another user",
             next_step="leave FORGE_JOB_UID unset, or run the console as root",
         )
+    if uid == 0:
+        _log.warning("jobs run as root in their containers: set FORGE_JOB_UID and FORGE_JOB_GID to a user of their own")
     return uid, gid
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from starforge.containers.settings import StorageMark
 from starforge.containers.storage import StorageCheck
 from starforge.contract.capsule import INGEST_TOKEN_NAME, ControlFile, Desired
-from starforge.contract.ids import AttemptId, JobId, job_of, number_of
+from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
 from starforge.contract.jobspec import JobSpec, parse_jobspec
 from starforge.contract.launch import LaunchRequest, Secret
 from starforge.errors import LaunchRefused, NodeFault
@@ -65,7 +65,7 @@ class Assembler:
 
         Raises:
             NodeFault: the storage is not mounted, or refused.
-            LaunchRefused: the method is not published here any more.
+            LaunchRefused: the method is not published here any more, or the workspace is gone.
 
         """
         text = await self._ledger.read(lambda connection: load_spec(connection, job.id))
@@ -87,6 +87,7 @@ class Assembler:
                 f"the method {spec.spec.recipe.name} is not published here any more", next_step="submit again"
             )
         self._mounted.require()
+        self._require_workspace(Digest(spec.spec.workspace.digest))
         placed = self._place(spec, job)
         storage = self._settings.storage
         layout = storage.attempt(placed.attempt)
@@ -103,6 +104,14 @@ class Assembler:
             ) from error
         secrets = {INGEST_TOKEN_NAME: Secret(self.token(placed.attempt))}
         return build_request(spec, placed, storage, digest, secrets)
+
+    def _require_workspace(self, digest: Digest) -> None:
+        if not self._settings.storage.blob(digest).is_file():
+            raise LaunchRefused(
+                f"the workspace {digest} is not in the storage any more",
+                why="its blob was removed, or was uploaded while another file system was mounted there",
+                next_step="submit again",
+            )
 
     def _place(self, spec: JobSpec, job: JobInFlight) -> Placed:
         fleet = self._fleets[job.attempt.target.fleet]

@@ -1,12 +1,10 @@
 """The capsule on disk: written once per attempt, summed up, read-only from then on."""
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,7 +35,7 @@ def write_capsule(folder: Path, capsule: c.Capsule, runner: Path) -> Digest:
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     for name, content in files.items():
         _write(folder / name, content)
-    _link(runner, folder / c.RUNNER_FILE)
+    _write(folder / c.RUNNER_FILE, runner.read_bytes())  # a copy: a link would share one file with every other job
     sums[c.RUNNER_FILE] = runner.name  # a blob is named by its digest
     listing = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)).encode()
     _write(sums_file, listing)
@@ -112,15 +110,3 @@ def _write(path: Path, content: bytes) -> None:
 def _create(path: Path) -> int:
     """Make the file. The job may own the folder: a link that waits under the name is never followed."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-
-
-def _link(source: Path, target: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        target.unlink()
-    try:
-        os.link(source, target)
-    except OSError as error:
-        if error.errno not in {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}:
-            raise
-        shutil.copyfile(source, target)
-        target.chmod(_FILE_MODE)

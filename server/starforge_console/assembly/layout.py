@@ -19,11 +19,9 @@ class AttemptLayout:
 
     root: Path
     out: Path
-
-    @property
-    def capsule(self) -> Path:
-        """The capsule as the console writes it, mounted read-only at `mount`."""
-        return self.root / capsule.CAPSULE_DIRECTORY
+    capsule: Path
+    """The capsule as the console writes it, mounted read-only at `mount`. It lies outside of `root`, which the job may
+    write: inside, a job that runs as root could change it under its own runner."""
 
     @property
     def mount(self) -> Path:
@@ -73,7 +71,7 @@ class StorageLayout:
     def attempt_number(self, job: JobId, number: int) -> AttemptLayout:
         """The layout of attempt `number` of `job`."""
         run = self.run(job)
-        return AttemptLayout(run / "attempts" / str(number), run / "out")
+        return AttemptLayout(run / "attempts" / str(number), run / "out", run / "capsules" / str(number))
 
     def blob(self, digest: Digest) -> Path:
         """Where the blob of that digest lies."""

@@ -45,6 +45,7 @@ def _claim_on(node: NodeView, attempt: AttemptId, pools: Sequence[PoolRequest]) 
     gpus, cpus, memory_bytes = node.gpus, 0.0, 0
     for pool in pools:
         gpus = _take(gpus, attempt, pool)
+        # Where GPUs are not known, a default share counts as the largest that it could be.
         share = decide_share(pool, node.cpus, node.memory_bytes, len(node.gpus))
         cpus += share.cpus
         memory_bytes += share.memory_bytes

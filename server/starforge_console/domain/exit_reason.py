@@ -75,6 +75,7 @@ def explain_exit(evidence: ExitEvidence) -> ExitReason:
     """The exit reason of an attempt that has ended."""
     return (
         _after_our_stop(evidence)
+        or _ended_at_the_limit(evidence)
         or _lost_exit(evidence)
         or _zero(evidence)
         or _before_the_start(evidence)
@@ -95,6 +96,16 @@ def _after_our_stop(evidence: ExitEvidence) -> ExitReason | None:
         return None
     reason = Reason.STOP_CONFIRMED if evidence.desired is DesiredState.STOP else Reason.PAUSE_CONFIRMED
     return _reason(evidence, reason, Category.STOPPED, "ended as it was asked to")
+
+
+def _ended_at_the_limit(evidence: ExitEvidence) -> ExitReason | None:
+    """A stop that nobody wished was sent because the time limit was over and the runner did not keep it."""
+    if evidence.desired is not DesiredState.RUN or not evidence.stop_sent:
+        return None
+    record = evidence.record
+    if record is not None and record.code == 0 and (record.complete or record.term_received_at is None):
+        return None
+    return _reason(evidence, Reason.MAX_RUNTIME, Category.STOPPED, "its time limit was over; the backend ended it")
 
 
 def _lost_exit(evidence: ExitEvidence) -> ExitReason | None:

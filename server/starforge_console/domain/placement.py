@@ -13,7 +13,7 @@ def place_on_one_node(ask: PlacementAsk, view: FleetView) -> str | NoRoom:
     """The name of the machine for `ask`, or why none has room.
 
     Among machines with enough free GPUs of the series, CPUs and memory it is the one with most such GPUs free; ties go
-    by name. `never` is said only of a fleet whose every machine answered.
+    by name. `never` is said only of a fleet whose every machine answered, and of GPUs only where they are known.
     """
     try:
         pool = require_one_node(ask)
@@ -31,6 +31,8 @@ def _find_reason(pool: PoolRequest, node: NodeView) -> str:
     """Why `node` cannot take the pool now; empty when it can."""
     if not node.accepts:
         return node.why_not or "takes no jobs now"
+    if pool.gpus_per_node and node.gpus_unknown:
+        return node.gpus_unknown
     free, fitting = _count_free(pool, node), _count_fitting(pool, node)
     if free < pool.gpus_per_node:
         return f"{free} of {fitting} {pool.series or 'any'} GPUs free, {pool.gpus_per_node} asked for"
@@ -51,7 +53,7 @@ def _gib(size_bytes: int) -> str:
 def _fits_when_empty(pool: PoolRequest, node: NodeView) -> bool:
     share = _share_on(pool, node)
     enough = share.cpus <= node.cpus + _ROUNDING and share.memory_bytes <= node.memory_bytes
-    return enough and _count_fitting(pool, node) >= pool.gpus_per_node
+    return enough and (bool(node.gpus_unknown) or _count_fitting(pool, node) >= pool.gpus_per_node)
 
 
 def _share_on(pool: PoolRequest, node: NodeView) -> Share:

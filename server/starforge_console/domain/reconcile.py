@@ -15,6 +15,9 @@ GONE_TWICE_S: Final = 30.0
 START_DEADLINE_S: Final = 300.0
 """How long an attempt may prepare without pulling before it is fenced off and tried elsewhere."""
 
+LIMIT_SLACK_S: Final = 30.0
+"""How long after time limit and grace a runner may take before the backend ends its job."""
+
 PULL_DEADLINE_S: Final = 600.0
 """The same, while a pull shows no progress."""
 
@@ -52,7 +55,14 @@ class CloseDoor:
     note: str = field(default="")
 
 
-Decision: TypeAlias = Wait | NoteGone | Move | CloseDoor
+@dataclass(frozen=True, slots=True)
+class EndNow:
+    """Its time limit is long over and it still runs: the backend is to end it, whatever its runner does."""
+
+    note: str
+
+
+Decision: TypeAlias = Wait | NoteGone | Move | CloseDoor | EndNow
 
 _FAILED_START: Final[dict[Failure, Reason]] = {
     Failure.PULL_DENIED: Reason.PULL_DENIED,
@@ -75,7 +85,7 @@ def decide(job: JobInFlight, observation: Observation, record: ExitRecord | None
         case Seen(phase=Phase.EXITED):
             return _decide_exited(job, observation, record)
         case Seen(phase=Phase.RUNNING):
-            return _decide_running(job, observation)
+            return _decide_running(job, observation, now)
         case Seen():
             return _decide_preparing(job, observation, now)
 
@@ -85,9 +95,18 @@ def wished_end(desired: DesiredState) -> Reason:
     return Reason.STOP_CONFIRMED if desired is DesiredState.STOP else Reason.PAUSE_CONFIRMED
 
 
-def _decide_running(job: JobInFlight, seen: Seen) -> Decision:
+def _decide_running(job: JobInFlight, seen: Seen, now: float) -> Decision:
+    if job.desired is DesiredState.RUN and _outlived(job, now):
+        return EndNow(f"its time limit of {job.max_runtime_s:g} s is over, and it did not end by itself")
     reasons = _catch_up(job.state)
     return Move(reasons=reasons, seen=seen) if reasons else Wait(seen.note or "")
+
+
+def _outlived(job: JobInFlight, now: float) -> bool:
+    """Whether the runner, which ends a job at its limit, has had its time to do so and has not."""
+    if job.max_runtime_s is None or job.attempt.started_at is None:
+        return False
+    return now - job.attempt.started_at > job.max_runtime_s + job.grace_s + LIMIT_SLACK_S
 
 
 def _decide_preparing(job: JobInFlight, seen: Seen, now: float) -> Decision:
@@ -126,8 +145,9 @@ def _decide_failed_start(job: JobInFlight, seen: Seen, failure: Failure) -> Deci
     before = (Reason.LAUNCHED,) if job.state is JobState.SUBMITTED else ()
     if job.desired is not DesiredState.RUN:
         return Move(reasons=(*before, wished_end(job.desired)), seen=seen, note=seen.note)
-    # A job that ran before cannot fail to start: then it is the backend's memory of it that broke.
-    reason = Reason.INTERRUPTED if job.state is JobState.RUNNING else _FAILED_START[failure]
+    reason = _FAILED_START[failure]
+    if job.state is JobState.RUNNING and reason is not Reason.START_FAILED:
+        reason = Reason.INTERRUPTED  # it ran before, so it was not its image: the backend's memory of it broke
     return Move(reasons=(*before, reason), seen=seen, note=seen.note)
 
 

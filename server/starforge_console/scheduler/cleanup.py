@@ -1,11 +1,17 @@
 """Cleanup: reads what an ended attempt left, then removes it from its backend once it has been kept long enough."""
 
+import asyncio
+from typing import Final
+
 import structlog
 
 from starforge.errors import BackendUnreachable, StarForgeError
 from starforge_console.ledger.endings import EndedAttempt, list_unclean, note_cleaned, note_finalised
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.wakeups import job_topic
+
+AT_ONCE: Final = 8
+"""So many attempts are read side by side: a large spool holds up few others."""
 
 _log = structlog.get_logger("cleanup")
 
@@ -18,15 +24,20 @@ class Cleanup:
 
     async def run_once(self) -> float:
         """Finalise and clean up what is due; gives the seconds until the next one is."""
-        wait_s = self._deps.reconcile_s
-        for attempt in await self._deps.ledger.read(list_unclean):
+        turns = asyncio.Semaphore(AT_ONCE)
+        unclean = await self._deps.ledger.read(list_unclean)
+        waits_s = await asyncio.gather(*(self._in_turn(attempt, turns) for attempt in unclean))
+        return max(0.05, min([self._deps.reconcile_s, *waits_s]))
+
+    async def _in_turn(self, attempt: EndedAttempt, turns: asyncio.Semaphore) -> float:
+        async with turns:
             try:
-                wait_s = min(wait_s, await self._attempt(attempt))
+                return await self._attempt(attempt)
             except BackendUnreachable as error:
                 _log.warning("cleanup waits for a backend", attempt=attempt.id, error=str(error))
             except (StarForgeError, OSError) as error:  # one bad attempt must not hold up the others
                 _log.error("an attempt cannot be cleaned up", attempt=attempt.id, error=str(error))
-        return max(0.05, wait_s)
+        return self._deps.reconcile_s
 
     async def _attempt(self, attempt: EndedAttempt) -> float:
         if attempt.finalised_at is None:

@@ -13,7 +13,7 @@ from starforge.contract.observation import Gone, NoSignal, Observation, Phase, S
 from starforge.contract.states import DesiredState, JobState
 from starforge.errors import BackendUnreachable, StarForgeError
 from starforge_console.domain.job import JobInFlight
-from starforge_console.domain.reconcile import CloseDoor, Decision, Move, NoteGone, Wait, decide, wished_end
+from starforge_console.domain.reconcile import CloseDoor, Decision, EndNow, Move, NoteGone, Wait, decide, wished_end
 from starforge_console.ledger.in_flight import list_in_flight, note_gone, note_stop_sent
 from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.deps import SchedulerDeps
@@ -117,8 +117,20 @@ class Reconcile:
                 answer = await executor.fence(job.attempt.id)
                 if isinstance(answer, Gone) and answer.fenced:
                     await self._apply.move(job, [decision.reason], note=decision.note)
+            case EndNow(note):
+                await self._end_now(executor, job, note)
             case Move():
                 await self._apply.decision(job, decision)
+
+    async def _end_now(self, executor: Executor, job: JobInFlight, note: str) -> None:
+        try:
+            await executor.stop(job.attempt.id, 0.0)
+        except BackendUnreachable as error:
+            note = f"{note}; waiting for {job.attempt.target.node} to end it: {error}"
+        else:
+            now = self._deps.clock.now()
+            await self._deps.ledger.write(lambda connection: note_stop_sent(connection, job.attempt.id, now))
+        await self._apply.note(job, note)
 
 
 def _wish(desired: DesiredState) -> Desired:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from starforge.contract.canonical import digest_bytes
 from starforge.contract.executor import Target
-from starforge.contract.ids import AttemptId, JobId, job_of, number_of
+from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
 from starforge.contract.launch import Network
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge.recipes.catalog import load_catalog
@@ -101,6 +101,9 @@ async def open_yard(folder: Path, spec: dict[str, Any] | None = None) -> AsyncIt
     storage = StorageLayout(folder / "storage")
     storage.root.mkdir()
     storage.mark.write_text("storage-1\n")
+    workspace = storage.blob(Digest((spec or SPEC)["spec"]["workspace"]["digest"]))
+    workspace.parent.mkdir(parents=True)
+    workspace.write_bytes(b"tar")
     settings = AssemblySettings(
         install="install-1",
         storage=storage,

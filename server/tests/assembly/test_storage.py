@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from server.tests.assembly.support import ATTEMPT, SPEC, Yard, in_flight, open_yard
+from starforge.contract.ids import Digest
 from starforge.contract.launch import Mount
-from starforge.errors import NodeFault
+from starforge.errors import LaunchRefused, NodeFault
 from starforge_console.assembly.capsule import _create
+from starforge_console.assembly.tokens import load_or_make_key
+from starforge_console.errors import SettingsError
 
 JOB = in_flight().id
 
@@ -103,7 +106,7 @@ def test_a_runner_archive_that_is_missing_is_the_machines_fault(tmp_path: Path) 
     within(tmp_path, work)
 
 
-@pytest.mark.parametrize("name", ["work", "ckpt", "spool", "node-0", "home", "capsule", ".starforge"])
+@pytest.mark.parametrize("name", ["work", "ckpt", "spool", "node-0", "home", ".starforge"])
 def test_a_link_in_place_of_a_folder_is_refused_and_nothing_is_written_behind_it(tmp_path: Path, name: str) -> None:
     async def work(yard: Yard) -> None:
         outside = tmp_path / "outside"
@@ -116,6 +119,40 @@ def test_a_link_in_place_of_a_folder_is_refused_and_nothing_is_written_behind_it
         assert oct(outside.stat().st_mode & 0o777) == "0o700"
 
     within(tmp_path, work)
+
+
+def test_the_capsule_lies_outside_of_what_the_job_may_write_and_shares_no_file(tmp_path: Path) -> None:
+    async def work(yard: Yard) -> None:
+        request = await yard.assembler.prepare(in_flight())
+        writable = [mount.source for mount in request.mounts if not mount.read_only]
+        for file in yard.layout.capsule.iterdir():
+            assert file.stat().st_nlink == 1
+            assert not [folder for folder in writable if file.is_relative_to(folder)]
+
+    within(tmp_path, work)
+
+
+def test_a_workspace_that_is_gone_is_a_refusal_that_no_machine_can_mend(tmp_path: Path) -> None:
+    async def work(yard: Yard) -> None:
+        yard.storage.blob(Digest("sha256:" + "2" * 64)).unlink()
+        with pytest.raises(LaunchRefused, match="is not in the storage any more"):
+            await yard.assembler.prepare(in_flight())
+
+    within(tmp_path, work)
+
+
+def test_a_key_appears_whole_and_a_broken_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "token-key"
+    key = load_or_make_key(path)
+    assert len(key) == 32
+    assert load_or_make_key(path) == key
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["token-key"]
+    for broken in (b"", key[:31]):
+        path.chmod(0o600)
+        path.write_bytes(broken)
+        with pytest.raises(SettingsError, match=f"holds {len(broken)} bytes"):
+            load_or_make_key(path)
 
 
 def test_a_link_in_place_of_the_mount_point_is_refused(tmp_path: Path) -> None:

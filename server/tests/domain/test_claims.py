@@ -85,6 +85,14 @@ def test_a_claim_never_takes_more_than_it_asks_for_nor_what_is_not_free(
         assert before == now or (before.state, now.state, now.attempt) == (GpuState.FREE, GpuState.HELD, A1)
 
 
+def test_a_claim_on_unknown_gpus_takes_the_most_that_its_default_share_could_be() -> None:
+    blind = dataclasses.replace(build_node("n1"), gpus_unknown="nvidia-smi hangs")
+    pool = PoolAsk(1, 1, None, None, None)
+    (claimed,) = claim(build_view(blind), "n1", A1, (pool,)).nodes
+    assert claimed.gpus_unknown == "nvidia-smi hangs"
+    assert claimed.held[A1][0] == 0.9 * blind.cpus
+
+
 def test_the_queues_pools_keep_their_shape_for_placement() -> None:
     pools = (PoolAsk(2, 8, "h100", None, None), PoolAsk(1, 0, None, 4.0, 1 << 30))
     shapes = [(one.nodes, one.gpus_per_node, one.series, one.cpus, one.memory_bytes) for one in pool_requests(pools)]

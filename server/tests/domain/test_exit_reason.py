@@ -136,6 +136,13 @@ def test_a_kill_by_an_engine_restart_is_interrupted_and_one_by_nobody_known_is_u
     assert explain(engine(code=137), None).category is Category.UNKNOWN
 
 
+def test_a_job_that_the_backend_ended_at_its_limit_is_told_so() -> None:
+    assert explain(engine(code=137), None, stop_sent=True).reason is Reason.MAX_RUNTIME
+    trapped = record(term_received_at=150.0)
+    assert explain(engine(), trapped, stop_sent=True).reason is Reason.MAX_RUNTIME
+    assert explain(stop_sent=True).reason is Reason.EXITED_ZERO
+
+
 CODES = st.sampled_from([0, 1, 3, 78, 97, 98, 137, 143, 255, None])
 RECORDS = st.none() | st.builds(
     record,

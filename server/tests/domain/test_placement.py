@@ -88,6 +88,19 @@ def test_a_machine_that_takes_nothing_says_why_and_may_take_it_later() -> None:
     assert place_on_one_node(ask(), fleet(drained)) == NoRoom(per_node={"a": "draining"}, never=False)
 
 
+def test_a_machine_whose_gpus_are_not_known_takes_jobs_without_gpus() -> None:
+    blind = node("a", 0, gpus_unknown="nvidia-smi is missing")
+    assert place_on_one_node(ask(0), fleet(blind)) == "a"
+
+
+def test_unknown_gpus_are_no_reason_to_say_never() -> None:
+    blind = node("a", 0, gpus_unknown="nvidia-smi is missing")
+    assert place_on_one_node(ask(8), fleet(blind)) == NoRoom(per_node={"a": "nvidia-smi is missing"}, never=False)
+    beyond = place_on_one_node(ask(1, cpus=65), fleet(blind))
+    assert isinstance(beyond, NoRoom)
+    assert beyond.never
+
+
 def test_a_job_of_several_nodes_or_pools_never_fits() -> None:
     for wish in (ask(nodes=2), Ask((*ask().pools, *ask().pools))):
         answer = place_on_one_node(wish, fleet(node("a", 8)))

@@ -12,7 +12,7 @@ from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.observation import Exit, Failure, Gone, NoSignal, Phase, Pull, Seen
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge_console.domain.job import AttemptState, JobInFlight, PoolAsk
-from starforge_console.domain.reconcile import CloseDoor, Move, NoteGone, Wait, decide
+from starforge_console.domain.reconcile import CloseDoor, EndNow, Move, NoteGone, Wait, decide
 
 NOW = 1_000.0
 EXIT_ZERO = Exit(code=0, out_of_memory=False, started_at=900.0, finished_at=990.0, engine_started_at=1.0)
@@ -131,3 +131,24 @@ def test_a_pull_that_goes_on_has_no_deadline() -> None:
     pull = Pull(image="x:1", done_bytes=1, total_bytes=10**12, progressed_at=NOW + 86_000)
     seen = Seen(phase=Phase.PREPARING, at=NOW, pull=pull, note="pulling")
     assert decide(job(JobState.PENDING), seen, None, NOW + 86_400) == Wait("pulling: 0.0 of 1000000.0 MB")
+
+
+def test_an_image_that_cannot_start_is_a_failed_start_also_when_it_was_seen_to_run_for_a_moment() -> None:
+    seen = Seen(phase=Phase.EXITED, at=NOW, failure=Failure.START_FAILED, note="image has no bash")
+    moved = decide(job(), seen, None, NOW)
+    assert isinstance(moved, Move)
+    assert moved.reasons == (Reason.START_FAILED,)
+
+
+def test_other_failed_starts_of_a_job_that_ran_are_an_interruption() -> None:
+    moved = decide(job(), Seen(phase=Phase.EXITED, at=NOW, failure=Failure.NODE_FAULT), None, NOW)
+    assert isinstance(moved, Move)
+    assert moved.reasons == (Reason.INTERRUPTED,)
+
+
+def test_a_job_that_outlives_its_limit_is_ended_by_the_backend() -> None:
+    held = job(started_at=NOW, max_runtime_s=60.0)
+    seen = Seen(phase=Phase.RUNNING, at=NOW)
+    assert isinstance(decide(held, seen, None, NOW + 60.0 + 30.0 + 29.0), Wait)
+    assert isinstance(decide(held, seen, None, NOW + 60.0 + 30.0 + 31.0), EndNow)
+    assert isinstance(decide(job(started_at=NOW), seen, None, NOW + 1e9), Wait)

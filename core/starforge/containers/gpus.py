@@ -46,6 +46,9 @@ class NotKnown:
 
 SurveyResult: TypeAlias = GpuSurvey | NotKnown
 
+WITHOUT_GPUS: Final = "for a machine without GPUs set FORGE_GPU_RUNTIME=none"
+"""What to do where GPUs are not known because there are none: that is never guessed."""
+
 
 class GpuSource(Protocol):
     """Says which GPUs this machine has."""

@@ -13,7 +13,7 @@ from threading import Lock
 from starforge.containers import labels
 from starforge.containers.engine import Engine, EngineError
 from starforge.containers.facts import KnownFacts
-from starforge.containers.gpus import GpuSource, GpuSurvey, NotKnown
+from starforge.containers.gpus import GpuSource
 from starforge.containers.images import Images
 from starforge.containers.inspecting import Inspector
 from starforge.containers.labels import Claim, State, find_claims, name_container
@@ -178,12 +178,9 @@ class ContainerHost:
             yield from read_logs(self._engine, name_container(attempt), cursor)
 
     def view(self) -> NodeView | NoSignal:
-        """What this machine offers now; NoSignal when its engine or its GPUs are not known."""
-        survey = self._gpus.survey()
-        if isinstance(survey, NotKnown):
-            return NoSignal(reason=f"the GPUs of {self._settings.node} are not known: {survey.reason}")
+        """What this machine offers now; NoSignal when its engine does not answer."""
         try:
-            return self._view(survey)
+            return self._view()
         except (BackendUnreachable, EngineError) as error:
             return NoSignal(reason=str(error))
 
@@ -281,9 +278,9 @@ class ContainerHost:
             return Seen(phase=Phase.PREPARING, at=at, node=self._settings.node, note="starting")
         return Gone(at=at, engine_started_at=engine_started_at, fenced=self._fences.has(attempt))
 
-    def _view(self, survey: GpuSurvey) -> NodeView:
+    def _view(self) -> NodeView:
         return build_view(
-            survey,
+            self._gpus.survey(),
             self._launcher.list_claims(),
             self._facts.load(),
             self._settings,

@@ -16,7 +16,7 @@ from starforge.containers.allocation import decide_allotment, find_rivals
 from starforge.containers.engine import Engine, EngineError
 from starforge.containers.facts import HostFacts, KnownFacts
 from starforge.containers.failures import StartFault, StartTrouble, classify_start
-from starforge.containers.gpus import GpuSource, GpuSurvey, NotKnown
+from starforge.containers.gpus import WITHOUT_GPUS, GpuSource, GpuSurvey, NotKnown
 from starforge.containers.images import Images
 from starforge.containers.labels import Claim, State, find_claims, name_container
 from starforge.containers.lock import hold_lock, name_lock
@@ -127,9 +127,15 @@ class Launcher:
 
     def _look(self, request: LaunchRequest) -> tuple[GpuSurvey, HostFacts]:
         self._storage.require()
+        if not any(pool.gpus_per_node for pool in request.pools):
+            return GpuSurvey(()), self._facts.load()  # a driver that hangs holds up nobody who wants no GPU
         survey = self._gpus.survey()
         if isinstance(survey, NotKnown):
-            raise NodeFault(f"the GPUs of this machine are not known, so {request.attempt} waits", why=survey.reason)
+            raise NodeFault(
+                f"the GPUs of this machine are not known, so {request.attempt} cannot start",
+                why=survey.reason,
+                next_step=WITHOUT_GPUS,
+            )
         return survey, self._facts.load()
 
     def _find_own(self, attempt: AttemptId, claims: list[Claim]) -> Claim | None:

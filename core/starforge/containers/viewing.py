@@ -3,22 +3,26 @@
 from collections.abc import Sequence
 
 from starforge.containers.facts import HostFacts
-from starforge.containers.gpus import Gpu, GpuSurvey
+from starforge.containers.gpus import WITHOUT_GPUS, Gpu, GpuSurvey, NotKnown, SurveyResult
 from starforge.containers.labels import Claim
 from starforge.containers.settings import HostSettings
 from starforge.contract.executor import GpuState, GpuView, NodeView
 
 
 def build_view(
-    survey: GpuSurvey, claims: Sequence[Claim], facts: HostFacts, settings: HostSettings, trouble: str
+    survey: SurveyResult, claims: Sequence[Claim], facts: HostFacts, settings: HostSettings, trouble: str
 ) -> NodeView:
     """The machine as placement sees it. `trouble` is why it takes nothing now, or empty.
 
-    What another install's containers hold is foreign; of CPUs and memory they take their part as ours do.
+    What another install's containers hold is foreign; of CPUs and memory they take their part as ours do. GPUs that are
+    not known leave CPUs and memory to offer.
     """
     living = [claim for claim in claims if claim.holds(facts.boot)]
     holders = {gpu: claim for claim in living for gpu in claim.gpus}
-    complaints = "; ".join(survey.complaints)
+    unknown = ""
+    if isinstance(survey, NotKnown):
+        unknown = f"the GPUs of {settings.node} are not known: {survey.reason}; {WITHOUT_GPUS}"
+        survey = GpuSurvey(())
     return NodeView(
         name=settings.node,
         gpus=tuple(_view_gpu(gpu, holders.get(gpu.uuid), settings.install) for gpu in survey.gpus),
@@ -26,7 +30,8 @@ def build_view(
         memory_bytes=facts.memory_bytes,
         held={claim.attempt: (claim.cpus, claim.memory_bytes) for claim in living},
         accepts=not trouble,
-        why_not=trouble or complaints,
+        why_not=trouble or "; ".join(survey.complaints),
+        gpus_unknown=unknown,
     )
 
 

@@ -60,7 +60,10 @@ class GpuView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """What one machine can offer. `held` is what each living attempt there holds besides GPUs: (cpus, memory_bytes)."""
+    """What one machine can offer. `held` is what each living attempt there holds besides GPUs: (cpus, memory_bytes).
+
+    `gpus_unknown` is why nobody can say which GPUs it has; `gpus` is empty then and means nothing.
+    """
 
     name: str
     gpus: tuple[GpuView, ...]
@@ -69,6 +72,7 @@ class NodeView:
     held: Mapping[AttemptId, tuple[float, int]] = field(default_factory=dict)
     accepts: bool = True
     why_not: str = ""
+    gpus_unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +171,7 @@ class Executor(Protocol):
         """Everything of this install that the backend holds."""
 
     async def sweep(self, known: Collection[AttemptId]) -> Sequence[str]:
-        """Remove what ended, or was made and never started, and is not `known`; never a running one. Gives what went."""
+        """Remove what ended or was never started and is not `known`; never a running one. Gives what went."""
 
     def logs(self, attempt: AttemptId, cursor: str | None = None) -> AsyncIterator[LogChunk]:
         """The engine's own output of the attempt from `cursor` on: what happened before the runner wrote."""

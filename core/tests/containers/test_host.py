@@ -22,7 +22,7 @@ from e2e.support.engines import PrivateEngine
 from e2e.support.images import image_without_bash
 from e2e.support.proxy import EngineProxy, engine_proxy
 from starforge.containers.engine import Engine
-from starforge.containers.gpus import MadeUpGpus, NotKnown
+from starforge.containers.gpus import MadeUpGpus, NotKnown, NvidiaSmi
 from starforge.containers.host import ContainerHost
 from starforge.containers.labels import name_container
 from starforge.containers.settings import StorageMark
@@ -180,11 +180,32 @@ def test_unknown_gpus_are_neither_none_nor_all_free(
             return NotKnown("nvidia-smi gave no answer in 20 s")
 
     blind = make_host(machine.engine, make_settings(tmp_path, secrets_root), Hung())
-    assert blind.view() == NoSignal(reason="the GPUs of n1 are not known: nvidia-smi gave no answer in 20 s")
+    view = blind.view()
+    assert not isinstance(view, NoSignal)
+    assert view.gpus_unknown.startswith("the GPUs of n1 are not known: nvidia-smi gave no answer in 20 s; ")
+    assert "FORGE_GPU_RUNTIME=none" in view.gpus_unknown
     request = make_request(tmp_path)
-    with pytest.raises(NodeFault, match="nvidia-smi gave no answer"):
+    with pytest.raises(NodeFault, match="nvidia-smi gave no answer") as raised:
         blind.launch(request)
+    assert "FORGE_GPU_RUNTIME=none" in raised.value.next_step
     assert isinstance(see(host, request.attempt), Gone)
+
+
+def test_a_job_without_gpus_runs_where_gpus_are_not_known(
+    machine: PrivateEngine, tmp_path: Path, secrets_root: Path, open_host: OpenHost
+) -> None:
+    missing = NvidiaSmi(program=str(tmp_path / "nvidia-smi"))
+    open_host()  # removes what was started
+    host = make_host(machine.engine, make_settings(tmp_path, secrets_root), missing)
+    view = host.view()
+    assert not isinstance(view, NoSignal)
+    assert (view.accepts, view.gpus) == (True, ())
+    assert view.cpus > 0
+    request = make_request(tmp_path, gpus=0)
+    host.launch(request)
+    wait_for(host, request.attempt, Phase.RUNNING)
+    finish(request, 0)
+    assert wait_for(host, request.attempt, Phase.EXITED).failure is None
 
 
 def test_a_share_that_is_not_mounted_is_a_node_fault(open_host: OpenHost, tmp_path: Path) -> None:

@@ -80,8 +80,12 @@ def _ask(state: FleetState, spec: JobSpec) -> _Answer:
 def _ask_view(view: FleetView, pools: tuple[Pool, ...]) -> _Answer:
     for pool in pools:
         reasons = [_why_not(node, pool) for node in view.nodes]
-        if reasons.count("") >= pool.nodes:
+        possible = [node for node, reason in zip(view.nodes, reasons, strict=True) if not reason]
+        doubts = [node.gpus_unknown for node in possible if pool.gpus_per_node and node.gpus_unknown]
+        if len(possible) >= pool.nodes + len(doubts):
             continue
+        if len(possible) >= pool.nodes:
+            return _Answer(view.fleet, unknown=f"it is not known whether pool {pool.name} fits: {doubts[0]}")
         why = _describe(pool, view, reasons)
         if view.complete:
             return _Answer(view.fleet, refused=why)
@@ -99,9 +103,9 @@ def _describe(pool: Pool, view: FleetView, reasons: list[str]) -> str:
 
 
 def _why_not(node: NodeView, pool: Pool) -> str:
-    """Why the node could not hold one share of the pool even if it were empty; empty text when it could."""
+    """Why the node could not hold one share of the pool even if it were empty; empty text when it could, or may."""
     gpus = sum(1 for gpu in node.gpus if pool.series is None or gpu.series == pool.series)
-    if gpus < pool.gpus_per_node:
+    if gpus < pool.gpus_per_node and not node.gpus_unknown:
         kind = f"{pool.series} GPUs" if pool.series else "GPUs"
         return f"{pool.gpus_per_node} {kind} are asked, and {node.name} has {gpus}"
     if pool.cpus is not None and pool.cpus > node.cpus:

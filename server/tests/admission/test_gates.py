@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -156,6 +157,20 @@ def test_a_fleet_that_does_not_answer_is_a_warning_and_no_refusal() -> None:
     assert list(decide(asked, silent())) == ["warned"]
     assert list(decide(asked, fleet(node("here"), complete=False))) == ["warned"]
     assert list(decide(asked, fleet(node("here"), capabilities=None))) == ["warned"]
+
+
+def test_gpus_that_are_not_known_are_a_warning_to_those_who_ask_for_some() -> None:
+    blind = replace(node("here"), gpus_unknown="nvidia-smi cannot be run")
+    one = spec(resources=pools({"gpus_per_node": 1}))
+    assert "nvidia-smi cannot be run" in decide(one, fleet(blind))["warned"][0]
+    assert decide(spec(resources=pools({"gpus_per_node": 0})), fleet(blind)) == {}
+    assert decide(one, fleet(blind, node("big", gpus=1))) == {}
+    assert decide(spec(resources=pools({"gpus_per_node": 1, "cpus": 9})), fleet(blind)) == {"topology": ["never_fits"]}
+    two = spec(resources=pools({"nodes": 2, "gpus_per_node": 1}))
+    both = fleet(blind, node("big", gpus=1), capabilities=MANY_NODES)
+    assert list(decide(two, both)) == ["warned"]
+    three = spec(resources=pools({"nodes": 3, "gpus_per_node": 1}))
+    assert decide(three, both) == {"topology": ["never_fits"]}
 
 
 def test_a_fleet_that_was_named_must_exist_and_is_the_only_one_asked() -> None:

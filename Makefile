@@ -38,17 +38,22 @@ test-fast: dev ## The inner loop: unit and property tests, no engine
 
 .PHONY: e2e
 e2e: dev ## One end-to-end leg on real daemons: make e2e T=main
-	@tools/needs.sh engine tini
+	@tools/needs.sh engine tini $(if $(filter pages,$(T)),browser)
 	@$(PY) -m tools.legs e2e-$(T)
 
 .PHONY: demo
-demo: dev ## Train a small model on this machine from an empty folder and check what came out
-	@tools/needs.sh engine tini
-	@tools/demo.sh
+demo: ## Train a small model on this machine from an empty folder and check what came out
+	@PYTHON=$(PYTHON) tools/demo.sh
 
 .PHONY: run
-run: dev ## Serve the console on this machine (after starforge-console init)
-	@.venv/bin/starforge-console serve
+run: dev ## Serve a console with real jobs in every state until Ctrl-C
+	@tools/needs.sh engine tini
+	@$(PY) -m tools.run
+
+.PHONY: screenshots
+screenshots: dev ## Take pictures of every page into docs/pictures/
+	@tools/needs.sh engine tini browser
+	@$(PY) -m tools.screenshots
 
 .PHONY: bench
 bench: dev ## Ratios against what a user would pick instead: make bench B=cli_help for one
@@ -69,5 +74,5 @@ lock: dev ## Write requirements.lock anew from the declared dependencies
 
 .PHONY: ci
 ci: check ## What continuous integration runs: the checks and every leg marked ci in tests/floors.toml
-	@tools/needs.sh engine interpreters tini
+	@tools/needs.sh engine interpreters tini browser
 	@$(PY) -m tools.legs --ci

@@ -4,6 +4,7 @@ Everything lives in a temporary folder and is gone at the end; `KEEP=1` keeps th
 """
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -27,31 +28,59 @@ PUBLIC_IMAGE: Final = "python:3.12-slim"
 HOST_IMAGE: Final = "starforge-demo:1"
 HOST_SOCKET: Final = "/var/run/docker.sock"
 PULL_S: Final = 60.0
+PARENT: Final = "/var/tmp"  # noqa: S108 - the folder made below it has a name that nobody can guess
+"""An engine's files are large, and /tmp may be memory."""
+PREFIX: Final = "starforge-demo-"
+OWNER_FILE: Final = "owner"
 
 
 def main() -> int:
     """Run the demo; gives the exit code."""
     began = time.monotonic()
     signal.signal(signal.SIGTERM, _leave)
-    folder = Path(tempfile.mkdtemp(prefix="starforge-demo-", dir="/var/tmp"))
-    folder.chmod(0o755)  # the job's user must reach its own folder below
     try:
-        with _engine(folder) as socket_path:
-            image = _find_image(socket_path)
-            with console_process(folder, socket_path) as console:
-                job = _train(console, image)
-                checked = check_run(console, job, socket_path)
-                for line in checked:
-                    print(line.text)
-                _keep(console)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    failed = [line for line in checked if not line.holds]
+        with _folder() as folder:
+            failed = _run(folder)
+    except KeyboardInterrupt:
+        print("\ndemo: interrupted; nothing is left running")
+        return 130
+    except RuntimeError as error:  # an engine or a console that did not start says why
+        print(f"demo: FAILED: {error}", file=sys.stderr)
+        return 1
     if failed:
-        print(f"demo: FAILED: {len(failed)} of {len(checked)} checks")
+        print(f"demo: FAILED: {failed} checks do not hold")
         return 1
     print(f"demo: SUCCEEDED in {time.monotonic() - began:.0f} s")
     return 0
+
+
+def _run(folder: Path) -> int:
+    """Train, check, and keep the console up where that is asked for; gives how many checks do not hold."""
+    with _engine(folder) as socket_path:
+        image = _find_image(socket_path)
+        with console_process(folder, socket_path) as console:
+            checked = check_run(console, _train(console, image), socket_path)
+            for line in checked:
+                print(line.text)
+            _keep(console)
+    return sum(not line.holds for line in checked)
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """The demo's folder. It is locked while the demo lives; those of demos that were killed are removed."""
+    for stale in Path(PARENT).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError), (stale / OWNER_FILE).open("w") as owner:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(stale, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=PARENT))
+    folder.chmod(0o755)  # the job's user must reach its own folder below
+    with (folder / OWNER_FILE).open("w") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -71,9 +100,10 @@ def _engine(folder: Path) -> Iterator[str]:
 
 def _find_image(socket_path: str) -> str:
     """The public image where a registry gives it in time, else one made from this host's own Python."""
-    if _answers(socket_path) and _pull(socket_path):
+    _say(f"asking for {PUBLIC_IMAGE}, for {PULL_S:.0f} s at most")
+    if _pull(socket_path):
         return PUBLIC_IMAGE
-    _say("no registry gave an image in time: making one from this host's own Python")
+    _say("no registry gave it: making an image from this host's own Python")
     make_image(socket_path, HOST_IMAGE)
     return HOST_IMAGE
 
@@ -94,7 +124,8 @@ def _train(console: ConsoleProcess, image: str) -> str:
     _sf(console, "submit", "iris", "--profile", "any:1", "--follow", cwd=project)
     listing = console.get("/api/v1/jobs", console.token())
     job = str(listing["items"][0]["id"])
-    _sf(console, "job", "show", job, cwd=project)
+    if not sys.stdout.isatty():  # on a terminal, following has drawn the curve already
+        _sf(console, "job", "show", job, cwd=project)
     return job
 
 
@@ -102,7 +133,11 @@ def _sf(console: ConsoleProcess, *arguments: str, cwd: Path | None = None) -> No
     """Show the command and run it, its output going where ours goes."""
     print(f"$ sf {' '.join(arguments)}", flush=True)
     done = subprocess.run(
-        ["sf", *arguments], cwd=cwd or console.projects, env=console.environment, stdin=subprocess.DEVNULL, check=False
+        ["setpriv", "--pdeathsig", "TERM", "sf", *arguments],  # it ends with the demo, however that ends
+        cwd=cwd or console.projects,
+        env=console.environment,
+        stdin=subprocess.DEVNULL,
+        check=False,
     )
     if done.returncode != 0:
         print(console.read_log()[-2000:], file=sys.stderr)
@@ -133,7 +168,10 @@ def _keep(console: ConsoleProcess) -> None:
     if os.environ.get("KEEP") != "1":
         return
     link = console.admin("init", "--new-link").stdout.strip()
-    print(f"the console stays up at {console.url} until Ctrl-C\n{link}", flush=True)
+    settings = console.environment["SF_CONFIG_DIR"]
+    print(f"the console stays up at {console.url} until Ctrl-C")
+    print(f"sign in with this link, once, within an hour: {link}")
+    print(f"use it from another shell: export PATH={ROOT}/.venv/bin:$PATH SF_CONFIG_DIR={settings}", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         signal.pause()
 

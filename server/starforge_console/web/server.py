@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from starforge_console.errors import SettingsError
 from starforge_console.settings.console import HttpSettings
+from starforge_console.web.protocol import BoundedProtocol
 
 BACKLOG: Final = 2048
 KEEP_ALIVE_S: Final = 75
@@ -105,7 +106,7 @@ async def _first_of(event: Coroutine[Any, Any, object], running: Sequence[asynci
 def _configure(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -6,7 +6,15 @@ from typing import Final
 from starforge.containers.facts import HostFacts
 from starforge.containers.gpus import GpuSurvey
 from starforge.containers.labels import Claim
-from starforge.containers.spec import PORTS_PER_ATTEMPT, Allotment, Share, decide_share, require_one_node
+from starforge.containers.spec import (
+    PORTS_PER_ATTEMPT,
+    Allotment,
+    Share,
+    decide_share,
+    explain_cpus,
+    explain_memory,
+    require_one_node,
+)
 from starforge.contract.launch import LaunchRequest, Network
 from starforge.errors import NoCapacity
 from starforge.hardware.series import find_series
@@ -59,16 +67,18 @@ def _choose_gpus(request: LaunchRequest, survey: GpuSurvey, held: set[str], want
 
 
 def _require_room(request: LaunchRequest, share: Share, living: Sequence[Claim], facts: HostFacts) -> None:
+    pool = request.pools[0]
     free_cpus = facts.cpus - sum(claim.cpus for claim in living)
     free_memory = facts.memory_bytes - sum(claim.memory_bytes for claim in living)
     if share.cpus > free_cpus + 1e-6:
         raise NoCapacity(
-            f"{request.attempt} asks for {share.cpus:g} CPUs and {free_cpus:g} are free here",
+            f"{request.attempt} asks for {share.cpus:g} CPUs{explain_cpus(pool)} and {free_cpus:g} are free here",
             why=f"the machine has {facts.cpus:g}",
         )
     if share.memory_bytes > free_memory:
         raise NoCapacity(
-            f"{request.attempt} asks for {share.memory_bytes} bytes of memory and {free_memory} are free here",
+            f"{request.attempt} asks for {share.memory_bytes} bytes of memory{explain_memory(pool)}"
+            f" and {free_memory} are free here",
             why=f"the machine has {facts.memory_bytes}",
         )
 

@@ -7,6 +7,7 @@ other than success is EngineError with the engine's own words.
 import base64
 import http.client
 import json
+import re
 import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ _READ_TIMEOUT_S: Final = 15.0
 _START_TIMEOUT_S: Final = 60.0
 _FRAME_HEADER_BYTES: Final = 8
 _PEER: Final = struct.Struct("iII")
+_OTHER_API: Final = re.compile(r"client version \S+ is too (?:old|new)")
 _MUTE: Final = (OSError, http.client.HTTPException)
 
 
@@ -232,12 +234,18 @@ class Engine:
     ) -> bytes:
         prefix = self._find_prefix() if versioned else ""
         connection = _Connection(self.socket_path, self._read_timeout_s if timeout_s is None else timeout_s)
-        with _asking(path):
-            response = _ask(connection, method, prefix + path, body)
-            try:
-                return response.read()
-            finally:
-                connection.close()
+        try:
+            with _asking(path):
+                response = _ask(connection, method, prefix + path, body)
+                try:
+                    return response.read()
+                finally:
+                    connection.close()
+        except EngineError as error:
+            if not _OTHER_API.search(error.message):
+                raise
+            self._version = None  # another engine answers behind this socket now: ask it what it speaks
+            raise BackendUnreachable("the engine speaks another API than before", why=error.message) from error
 
     @contextmanager
     def _open(self, method: str, path: str) -> Iterator[http.client.HTTPResponse]:

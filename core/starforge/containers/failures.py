@@ -71,6 +71,10 @@ _PULL: Final = (
     ),
 )
 
+_BAD_REQUEST: Final = 400
+_SERVER_ERROR: Final = 500
+_NOT_THE_REQUEST: Final = frozenset({404, 408, 409, 429})
+
 _INIT: Final = re.compile(rb"\[FATAL tini \(\d+\)\] exec (\S+) failed: ([^\n]*)\n?")
 _LIMIT: Final = re.compile(r"error setting rlimit type (\d+)")
 _LIMIT_NAMES: Final = {"7": "nofile", "8": "memlock"}
@@ -93,12 +97,20 @@ _START: Final = (
 )
 
 
-def classify_pull(message: str) -> PullTrouble:
-    """What to do about a pull that ended with `message`. What nobody has seen before may pass."""
+def classify_pull(error: EngineError) -> PullTrouble:
+    """What to do about a pull that ended so. Of what nobody has seen before only a refusal of the request stays."""
     for pattern, trouble in _PULL:
-        if pattern.search(message):
+        if pattern.search(error.message):
             return trouble
-    return PullTrouble.PASSING
+    return PullTrouble.DENIED if refuses_request(error) else PullTrouble.PASSING
+
+
+def refuses_request(error: EngineError) -> bool:
+    """Whether the engine says that the request itself is at fault, so that a repeat gets the same answer.
+
+    Absence and conflict (404, 409) have meanings of their own, and a time-out or a limit (408, 429) may pass.
+    """
+    return _BAD_REQUEST <= error.status < _SERVER_ERROR and error.status not in _NOT_THE_REQUEST
 
 
 def classify_start(error: EngineError) -> StartFault:
@@ -112,8 +124,7 @@ def classify_start(error: EngineError) -> StartFault:
     if limit is not None:
         return StartFault(StartTrouble.LIMIT, said, _LIMIT_NAMES.get(limit[1], ""))
     return classify_message(said) or StartFault(
-        StartTrouble.REFUSED if error.status == 400 else StartTrouble.NODE,  # noqa: PLR2004 - HTTP
-        said,
+        StartTrouble.REFUSED if refuses_request(error) else StartTrouble.NODE, said
     )
 
 

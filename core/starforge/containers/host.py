@@ -219,7 +219,7 @@ class ContainerHost:
 
     def _launch(self, request: LaunchRequest) -> None:
         try:
-            image = self._images.find(request.image)
+            image = self._images.find_wanted(request.image)
         except EngineError as error:
             raise BackendUnreachable("the engine could not look for an image", why=error.message) from error
         if image is None:

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from starforge.containers.engine import Engine, EngineError
 from starforge.containers.facts import HostFacts
+from starforge.containers.failures import refuses_request
+from starforge.contract.images import parse_image_reference
+from starforge.errors import LaunchRefused, SpecError
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,22 @@ class Images:
         self._digests[identity] = digest
         user = str((described.get("Config") or {}).get("User") or "")
         return Image(identity, digest, str(described.get("Architecture") or ""), user)
+
+    def find_wanted(self, name: str) -> Image | None:
+        """As `find`, for a name that a launch asks for. Raises LaunchRefused where an engine does not take it."""
+        try:
+            parse_image_reference(name)  # an engine answers some malformed names in ways that look like silence
+            return self.find(name)
+        except SpecError as error:
+            raise LaunchRefused(error.what, why=error.why, next_step=error.next_step) from error
+        except EngineError as error:
+            if not refuses_request(error):
+                raise
+            raise LaunchRefused(
+                f"the engine takes no image called {name!r}",
+                why=error.message,
+                next_step="correct framework.image in the experiment's config.yaml",
+            ) from error
 
     def find_digest(self, identity: str) -> str | None:
         """The repository's digest of the image with this id, where there is one."""

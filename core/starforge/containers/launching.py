@@ -203,7 +203,7 @@ class Launcher:
         """Who is to read the secrets. Names live in the image's own passwd, which nobody reads from outside."""
         if request.user is not None:
             return request.user
-        image = self._images.find(request.image)
+        image = self._images.find_wanted(request.image)
         user, _, group = (image.user if image else "").partition(":")
         if user in {"", "root"} or not request.secrets:
             return "0:0"

@@ -136,7 +136,7 @@ class Preparations:
 
     def _fetch(self, request: LaunchRequest) -> bool:
         """Make sure that the image is there and fits; False when the launch has been given up."""
-        image = self._images.find(request.image)
+        image = self._images.find_wanted(request.image)
         if image is None:
             waiting = self._pulls.join(request.image, request.registry_login, request.attempt)
             if not self.has(request.attempt):  # it was given up before there was a pull to leave
@@ -148,7 +148,7 @@ class Preparations:
             if end.failure is not None:
                 self._give_up(request.attempt, end.failure, end.note)
                 return False
-            image = self._images.find(request.image)
+            image = self._images.find_wanted(request.image)
         mismatch = image.find_mismatch(self._facts.load()) if image else None
         if mismatch:
             self._give_up(request.attempt, Failure.PULL_DENIED, f"{request.image}: {mismatch}")

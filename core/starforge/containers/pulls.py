@@ -160,7 +160,7 @@ class Pulls:
             try:
                 self._pull_once(running)
             except EngineError as error:
-                trouble, said = classify_pull(error.message), error.message
+                trouble, said = classify_pull(error), error.message
             except BackendUnreachable as error:
                 trouble, said = PullTrouble.PASSING, str(error)
             else:

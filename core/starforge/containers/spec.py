@@ -82,6 +82,16 @@ def decide_share(pool: PoolRequest, cpus: float, memory_bytes: int, gpus: int) -
     )
 
 
+def explain_cpus(pool: PoolRequest) -> str:
+    """What to add to a number of CPUs that the job did not ask for itself: where it comes from, and what changes it."""
+    return "" if pool.cpus is not None else _explain_default(pool, "resources.cpus")
+
+
+def explain_memory(pool: PoolRequest) -> str:
+    """The same of an amount of memory."""
+    return "" if pool.memory_bytes is not None else _explain_default(pool, "resources.memory_gib")
+
+
 def build_create_body(
     request: LaunchRequest, allotment: Allotment, facts: HostFacts, settings: HostSettings, secrets_dir: str
 ) -> dict[str, object]:
@@ -101,6 +111,11 @@ def build_create_body(
     if request.user is not None:
         body["User"] = request.user
     return body
+
+
+def _explain_default(pool: PoolRequest, key: str) -> str:
+    gpus = f"with {pool.gpus_per_node} GPUs here" if pool.gpus_per_node else "without GPUs"
+    return f" (the default share of a job {gpus}; {key} in config.yaml changes it)"
 
 
 def _build_env(request: LaunchRequest, allotment: Allotment, runtime: GpuRuntime) -> list[str]:

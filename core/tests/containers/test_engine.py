@@ -78,6 +78,17 @@ def test_an_error_without_a_message_is_shown_as_it_came(tmp_path: Path) -> None:
     assert (caught.value.status, caught.value.message) == (502, "<html>")
 
 
+def test_an_engine_that_was_exchanged_is_asked_anew_what_it_speaks(tmp_path: Path) -> None:
+    said = b'{"message":"client version 1.41 is too old. Minimum supported API version is 1.44"}'
+    newer = reply(b'{"ApiVersion": "1.52", "MinAPIVersion": "1.44"}')
+    answers = (VERSION, reply(said, "400 Bad Request"), newer, reply(b"[]"))
+    with answering(tmp_path / "s", *answers) as path:
+        engine = Engine(path)
+        with pytest.raises(BackendUnreachable, match=r"Minimum supported API version is 1\.44"):
+            engine.list_containers()
+        assert engine.list_containers() == []
+
+
 def test_no_socket_is_unreachable_and_says_what_to_look_at(tmp_path: Path) -> None:
     with pytest.raises(BackendUnreachable, match="look whether dockerd runs"):
         Engine(str(tmp_path / "nothing")).ping()

@@ -29,6 +29,10 @@ OCI = "failed to create task for container: failed to create shim task: OCI runt
         (500, "connection error: desc = ... containerd.sock: connect: connection refused", StartTrouble.NODE),
         (400, 'invalid mount config for type "bind": bind source path does not exist: /p', StartTrouble.NODE),
         (400, "Range of CPUs is from 0.01 to 2.00, as there are only 2 CPUs available", StartTrouble.REFUSED),
+        (400, "invalid reference format", StartTrouble.REFUSED),
+        (403, "authorization denied by plugin: no host network", StartTrouble.REFUSED),
+        (422, "a sentence that nobody has seen before", StartTrouble.REFUSED),
+        (429, "a sentence that nobody has seen before", StartTrouble.NODE),
         (404, "No such image: train:1", StartTrouble.NO_IMAGE),
         (404, "No such container: abc", StartTrouble.GONE),
         (500, "a sentence that nobody has seen before", StartTrouble.NODE),
@@ -70,7 +74,15 @@ def test_the_same_code_of_a_missing_bash_and_a_missing_runc_means_two_things() -
     ],
 )
 def test_a_failed_pull_is_told_apart_by_its_text(message: str, trouble: PullTrouble) -> None:
-    assert classify_pull(message) is trouble
+    assert classify_pull(EngineError(500, message)) is trouble
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [(400, PullTrouble.DENIED), (403, PullTrouble.DENIED), (408, PullTrouble.PASSING), (503, PullTrouble.PASSING)],
+)
+def test_a_pull_that_the_engine_itself_refuses_is_not_tried_again(status: int, trouble: PullTrouble) -> None:
+    assert classify_pull(EngineError(status, "a sentence that nobody has seen before")) is trouble
 
 
 def test_only_an_init_that_said_nothing_else_is_a_failed_start() -> None:

@@ -412,6 +412,14 @@ def test_a_failed_start_leaves_nothing_and_says_why(
     assert count_containers(machine) == 0
 
 
+@pytest.mark.parametrize("image", ["Train:1", "train:a:b", "train@sha256:12", "train:1 ", "http://registry/train"])
+def test_an_image_whose_name_no_engine_takes_is_refused(host: ContainerHost, tmp_path: Path, image: str) -> None:
+    request = make_request(tmp_path, image=image)
+    with pytest.raises(LaunchRefused, match="is no image reference"):
+        host.launch(request)
+    assert isinstance(see(host, request.attempt), Gone)
+
+
 def test_a_wish_for_several_nodes_or_another_install_is_refused(host: ContainerHost, tmp_path: Path) -> None:
     with pytest.raises(LaunchRefused, match="2 nodes"):
         host.launch(make_request(tmp_path, pools=(PoolRequest(name="main", nodes=2, gpus_per_node=1),)))

@@ -6,7 +6,15 @@ import pytest
 
 from starforge.containers.facts import HostFacts
 from starforge.containers.settings import GpuRuntime, HostSettings
-from starforge.containers.spec import Allotment, Share, build_create_body, decide_share, require_one_node
+from starforge.containers.spec import (
+    Allotment,
+    Share,
+    build_create_body,
+    decide_share,
+    explain_cpus,
+    explain_memory,
+    require_one_node,
+)
 from starforge.contract.ids import AttemptId, Digest, JobId
 from starforge.contract.launch import LaunchRequest, Mount, Network, PoolRequest, RegistryLogin, Secret
 from starforge.errors import LaunchRefused
@@ -187,6 +195,14 @@ def test_without_gpus_the_default_is_two_cpus_and_four_gib_or_what_there_is() ->
     pool = PoolRequest(name="main", nodes=1, gpus_per_node=0)
     assert decide_share(pool, 64, 64 * 1024**3, 8) == Share(2.0, 4 * 1024**3)
     assert decide_share(pool, 1, 1000, 0) == Share(0.9, 900)
+
+
+def test_a_default_share_says_that_it_is_one_and_which_key_changes_it() -> None:
+    pool = PoolRequest(name="main", nodes=1, gpus_per_node=0)
+    assert explain_cpus(pool) == " (the default share of a job without GPUs; resources.cpus in config.yaml changes it)"
+    assert "resources.memory_gib" in explain_memory(pool)
+    assert "with 2 GPUs" in explain_cpus(replace(pool, gpus_per_node=2))
+    assert explain_cpus(replace(pool, cpus=1.5)) == explain_memory(replace(pool, memory_bytes=1)) == ""
 
 
 def test_what_a_pool_says_of_its_share_stands() -> None:

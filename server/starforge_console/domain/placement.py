@@ -1,6 +1,6 @@
 """Where an attempt goes in a fleet whose jobs fit one machine: pure."""
 
-from starforge.containers.spec import Share, decide_share, require_one_node
+from starforge.containers.spec import Share, decide_share, explain_cpus, explain_memory, require_one_node
 from starforge.contract.executor import FleetView, GpuState, NodeView, NoRoom, PlacementAsk
 from starforge.contract.launch import PoolRequest
 from starforge.errors import LaunchRefused
@@ -39,10 +39,11 @@ def _find_reason(pool: PoolRequest, node: NodeView) -> str:
     share = _share_on(pool, node)
     free_cpus = node.cpus - sum(cpus for cpus, _ in node.held.values())
     if share.cpus > free_cpus + _ROUNDING:
-        return f"{free_cpus:.4g} of {node.cpus:g} CPUs free, {share.cpus:g} asked for"
+        return f"{free_cpus:.4g} of {node.cpus:g} CPUs free, {share.cpus:g} asked for{explain_cpus(pool)}"
     free_bytes = node.memory_bytes - sum(held for _, held in node.held.values())
     if share.memory_bytes > free_bytes:
-        return f"{_gib(free_bytes)} of {_gib(node.memory_bytes)} GiB free, {_gib(share.memory_bytes)} asked for"
+        asked = f"{_gib(share.memory_bytes)} asked for{explain_memory(pool)}"
+        return f"{_gib(free_bytes)} of {_gib(node.memory_bytes)} GiB free, {asked}"
     return ""
 
 

@@ -118,6 +118,12 @@ def test_an_image_off_the_list_is_refused() -> None:
     assert decide(spec(), images=parse_patterns("ubuntu:*")) == {"image": ["image_not_allowed"]}
 
 
+@pytest.mark.parametrize("image", ["Train:1", "train:a:b", "train@sha256:12", "http://registry/train", "-x/train"])
+def test_an_image_that_no_engine_could_read_is_refused_even_where_everything_is_allowed(image: str) -> None:
+    framework = {"kind": RECIPE.framework, "image": image}
+    assert decide(spec(framework=framework)) == {"image": ["image_malformed"]}
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -83,6 +83,20 @@ def test_cpus_and_memory_are_counted_with_their_numbers() -> None:
     )
 
 
+def test_a_share_that_the_job_did_not_ask_for_is_called_a_default() -> None:
+    small = node("a", 0, cpus=2, memory_bytes=4 * GIB, held={OTHER: (1.0, 0)})
+    assert place_on_one_node(ask(0), fleet(small)) == NoRoom(
+        per_node={
+            "a": "1 of 2 CPUs free, 1.8 asked for (the default share of a job without GPUs; resources.cpus in"
+            " config.yaml changes it)"
+        }
+    )
+    full = node("a", 0, held={OTHER: (1.0, 255 * GIB)})
+    answer = place_on_one_node(ask(0), fleet(full))
+    assert isinstance(answer, NoRoom)
+    assert "4.0 asked for (the default share of a job without GPUs; resources.memory_gib" in answer.per_node["a"]
+
+
 def test_a_machine_that_takes_nothing_says_why_and_may_take_it_later() -> None:
     drained = node("a", 8, accepts=False, why_not="draining")
     assert place_on_one_node(ask(), fleet(drained)) == NoRoom(per_node={"a": "draining"}, never=False)

@@ -14,7 +14,8 @@ package_of() {
     engine) echo docker.io ;;
     interpreters) echo pypy3 ;; # a second Python beside the system's own, and an older one
     tini) echo tini ;;
-    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters tini" >&2; exit 2 ;;
+    browser) echo "chromium fonts-noto-cjk" ;;
+    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters tini browser" >&2; exit 2 ;;
   esac
 }
 
@@ -24,6 +25,7 @@ is_present() {
     engine) command -v dockerd >/dev/null && command -v docker >/dev/null ;;
     interpreters) has_second_interpreter ;;
     tini) command -v tini >/dev/null || command -v docker-init >/dev/null ;;
+    browser) command -v chromium >/dev/null && fc-list 2>/dev/null | grep -q 'Noto Sans CJK' ;;
   esac
 }
 
@@ -44,7 +46,7 @@ done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  packages=("${missing[@]#*:}")
+  read -ra packages <<<"${missing[*]#*:}" # one need may take several packages
   echo "installing from the distribution: ${packages[*]}"
   log=$(mktemp)
   trap 'rm -f "$log"' EXIT

@@ -7,7 +7,7 @@ from fastapi.openapi.utils import get_openapi
 
 import starforge
 from starforge.contract.api import API_PREFIX, Problem
-from starforge_console.web import blobs, catalog, follow, jobs, ops, series
+from starforge_console.web import blobs, catalog, follow, jobs, ops, series, signin
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.guard import BodyGuard
 from starforge_console.web.pages.routes import add_page_routes, supply_pages
@@ -56,6 +56,7 @@ def _build_app() -> FastAPI:
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)
     handle_errors(app)
+    app.include_router(signin.router)
     add_page_routes(app)
     app.add_middleware(BodyGuard)
     return app

@@ -53,6 +53,7 @@ def build_attempt(record: AttemptRecord) -> AttemptView:
     return AttemptView(
         number=record.number,
         id=record.id,
+        fleet=record.fleet,
         node=record.node,
         gpus=record.gpus,
         image_id=record.image_id,

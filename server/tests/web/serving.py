@@ -25,6 +25,7 @@ class Served:
         self._stop: asyncio.Event | None = None
         self.ports = Listening(0, 0)
         self.error: BaseException | None = None
+        self.clients: list[httpx2.Client] = []
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:

@@ -26,19 +26,19 @@ class Words:
         self._messages = messages
         self._plural_form = Locale.parse(language, sep="-").plural_form
 
-    def __call__(self, code: str, **values: object) -> Markup:
+    def __call__(self, code: str, /, **values: object) -> Markup:
         """The message of `code` as HTML; values that are no markup themselves are escaped. Raises KeyError."""
         message = escape(self._messages[code])
         return message.format(**values) if values else message
 
-    def count(self, code: str, number: int, **values: object) -> Markup:
+    def count(self, code: str, number: int, /, **values: object) -> Markup:
         """The message of `code` for so many things, in the plural form that the language has for them."""
         form = f"{code}.{self._plural_form(number)}"
         return self(form if form in self._messages else f"{code}.other", n=f"{number:,}", **values)
 
-    def text(self, code: str, **values: object) -> str:
+    def text(self, code: str) -> str:
         """The message of `code` as plain text."""
-        return self._messages[code].format(**values) if values else self._messages[code]
+        return self._messages[code]
 
     @property
     def codes(self) -> frozenset[str]:

@@ -117,9 +117,10 @@ def _number(value: float | str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _rank(key: str) -> tuple[int, str]:
+def _rank(key: str) -> tuple[int, bool, str]:
     name = key.lower()
-    return next((rank for rank, word in enumerate(_PREFERRED) if word in name), len(_PREFERRED)), key
+    rank = next((rank for rank, word in enumerate(_PREFERRED) if word in name), len(_PREFERRED))
+    return rank, not name.startswith("train"), key
 
 
 async def _find_curve(curves: CurveReader, job_id: str, key: str) -> Curve | None:

@@ -2,13 +2,12 @@
 
 from fastapi import FastAPI
 
-from starforge_console.web import signin
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.pages import assets, job, jobs, live, preferences, tokens
 from starforge_console.web.pages.errors import answer_errors
 from starforge_console.web.pages.services import build_page_services
 
-MODULES = (assets, signin, preferences, jobs, job, tokens, live)
+MODULES = (assets, preferences, jobs, job, tokens, live)
 
 
 def add_page_routes(app: FastAPI) -> None:

@@ -52,6 +52,12 @@ class Visit:
         """Who is signed in; empty for a visitor."""
         return "" if self.account is None else self.account.user
 
+    @property
+    def widest_scope(self) -> str:
+        """The scope of this session that allows most; empty for a visitor."""
+        held = frozenset() if self.account is None else self.account.scopes
+        return next((scope.value for scope in reversed(Scope) if scope.value in held), "")
+
     def may_change(self, owner_id: int) -> bool:
         """Whether this session may stop and delete what belongs to `owner_id`."""
         if self.account is None or Scope.SUBMIT.value not in self.account.scopes:
@@ -81,7 +87,6 @@ async def visit_of(request: Request) -> Visit:
     visit = visitor_of(request)
     if account is not None and text is not None:
         visit.account, visit.form_key, visit.new_session = account, build_form_key(text), text
-    visit.had_session = text is not None
     return visit
 
 
@@ -100,6 +105,7 @@ def visitor_of(request: Request) -> Visit:
         account=None,
         secure=request.app.state.services.settings.http.public_url.startswith("https:"),
         new_visitor=fresh,
+        had_session=SESSION_COOKIE in request.cookies,
     )
 
 

@@ -88,7 +88,7 @@ function draw(figure) {
   figure.chart?.destroy();
   plot.querySelector("svg")?.remove();
   const chart = new uPlot({
-    width: plot.clientWidth, height: plot.clientHeight, padding: [8, 8, 0, 0], legend: { show: false },
+    width: plot.clientWidth, height: plot.clientHeight, padding: [8, 16, 0, 0], legend: { show: false },
     cursor: { sync: { key: "job" }, y: false, points: { size: 6 }, drag: { x: true, y: false } },
     scales: { x: { time: false }, y: isLog() ? { distr: 3 } : {} },
     series: seriesOf(figure),

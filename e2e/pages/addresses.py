@@ -1,0 +1,43 @@
+"""Every page of the console, by a name for it."""
+
+from tools.run import Sample
+
+NAMES = (
+    "jobs",
+    "plain",
+    "empty",
+    "queued",
+    "pending",
+    "running",
+    "failed",
+    "retrying",
+    "succeeded",
+    "stopped",
+    "outputs",
+    "config",
+    "admission",
+    "tokens",
+    "missing",
+)
+
+
+def address_of(sample: Sample, name: str) -> str:
+    """The path of a page of the sample."""
+    jobs = sample.jobs
+    return {
+        "jobs": "/jobs",
+        "plain": "/jobs?group=none",
+        "empty": "/jobs?q=no-such-job-anywhere",
+        "queued": f"/jobs/{jobs['grpo-code-warmstart']}",
+        "pending": f"/jobs/{jobs['kto-tone-zh']}",
+        "running": f"/jobs/{jobs['qwen3-14b-sft-support']}",
+        "failed": f"/jobs/{jobs['dpo-helpful-v2']}",
+        "retrying": f"/jobs/{jobs['eval-longbench-nightly']}",
+        "succeeded": f"/jobs/{jobs['sft-support-baseline']}",
+        "stopped": f"/jobs/{jobs['reward-pairwise']}",
+        "outputs": f"/jobs/{jobs['sft-support-baseline']}?view=outputs",
+        "config": f"/jobs/{jobs['sft-support-baseline']}?view=config",
+        "admission": f"/jobs/{jobs['sft-support-baseline']}?view=admission",
+        "tokens": "/tokens",
+        "missing": "/jobs/jaaaaaaaaa",
+    }[name]

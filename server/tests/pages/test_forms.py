@@ -1,0 +1,111 @@
+import re
+
+import pytest
+
+from server.tests.pages.support import form_key, sign_in
+from server.tests.web.support import ConsoleUnderTest, submit
+from starforge_console.ledger.views import load_job
+
+POSTS = ["/preferences", "/signout", "/signin", "/signin/code", "/tokens", "/tokens/1/revoke", "/jobs/stop"]
+
+
+def state_of(console: ConsoleUnderTest, job: str) -> str:
+    return console.ledger.read_now(lambda c: load_job(c, job)).state
+
+
+@pytest.mark.parametrize("path", POSTS)
+@pytest.mark.parametrize("key", [None, "", "0" * 64, "é"])
+def test_a_form_without_this_sessions_key_is_refused(console: ConsoleUnderTest, path: str, key: str | None) -> None:
+    client = sign_in(console, console.add_user("ann"))
+    answer = client.post(path, data={} if key is None else {"form_key": key})
+    assert answer.status_code == 403
+    assert "the form was not accepted" in answer.text
+
+
+def test_the_key_of_another_session_does_not_fit(console: ConsoleUnderTest) -> None:
+    ann, bob = sign_in(console, console.add_user("ann")), sign_in(console, console.add_user("bob"))
+    key = form_key(bob.get("/jobs").text)
+    assert ann.post("/signout", data={"form_key": key}).status_code == 403
+
+
+def test_a_form_that_another_site_sends_is_refused_even_with_the_key(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("ann")
+    job = submit(console, headers)
+    client = sign_in(console, headers)
+    key = form_key(client.get("/jobs").text)
+    answer = client.post(f"/jobs/{job}/stop", data={"form_key": key}, headers={"Sec-Fetch-Site": "cross-site"})
+    assert answer.status_code == 403
+    assert console.ledger.read_now(lambda c: load_job(c, job)).state == "QUEUED"
+
+
+def test_stop_and_delete_work_for_the_owner(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("ann")
+    job = submit(console, headers)
+    client = sign_in(console, headers)
+    key = form_key(client.get(f"/jobs/{job}").text)
+    assert "Stopped" in client.post(f"/jobs/{job}/stop", data={"form_key": key}).text
+    assert "was deleted" in client.post(f"/jobs/{job}/delete", data={"form_key": key}).text
+    assert client.get(f"/jobs/{job}").status_code == 404
+
+
+def test_what_belongs_to_somebody_else_has_no_buttons_and_stays(console: ConsoleUnderTest) -> None:
+    job = submit(console, console.add_user("ann"))
+    client = sign_in(console, console.add_user("bob"))
+    page = client.get(f"/jobs/{job}").text
+    assert f"/jobs/{job}/stop" not in page
+    assert client.post(f"/jobs/{job}/stop", data={"form_key": form_key(page)}).status_code == 403
+    assert console.ledger.read_now(lambda c: load_job(c, job)).state == "QUEUED"
+
+
+def test_bulk_stop_asks_first_and_leaves_out_what_is_not_ones_own(console: ConsoleUnderTest) -> None:
+    ann, bob = console.add_user("ann"), console.add_user("bob")
+    mine, theirs = submit(console, bob), submit(console, ann)
+    client = sign_in(console, bob)
+    data = {"form_key": form_key(client.get("/jobs").text), "job": [mine, theirs], "back": "/jobs"}
+    question = client.post("/jobs/stop", data=data).text
+    assert "Stop 1 job?" in question
+    assert "1 chosen job belongs to somebody else" in question
+    client.post("/jobs/stop", data={**data, "confirmed": "yes"})
+    assert [state_of(console, job) for job in (mine, theirs)] == ["STOPPED", "QUEUED"]
+
+
+def test_a_member_sees_and_revokes_only_its_own_tokens(console: ConsoleUnderTest) -> None:
+    console.add_user("ann")
+    client = sign_in(console, console.add_user("bob"))
+    page = client.get("/tokens").text
+    numbers = re.findall(r"/tokens/(\d+)/revoke", page)
+    assert "1" not in numbers
+    assert client.post("/tokens/1/revoke", data={"form_key": form_key(page)}).status_code == 403
+
+
+def test_an_administrator_sees_everybodys_tokens_and_no_secret(console: ConsoleUnderTest) -> None:
+    ann = console.add_user("ann")
+    page = sign_in(console, console.add_user("root", "admin")).get("/tokens").text
+    assert "<td>ann</td>" in page
+    assert ann["Authorization"].removeprefix("Bearer ") not in page
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "99999", "nan", "soon", ""])
+def test_a_life_that_a_token_cannot_have_is_refused_in_words(console: ConsoleUnderTest, days: str) -> None:
+    client = sign_in(console, console.add_user("ann"))
+    data = {"form_key": form_key(client.get("/tokens").text), "label": "x", "days": days, "scope": "read"}
+    answer = client.post("/tokens", data=data)
+    assert answer.status_code == 422
+    assert 'role="alert"' in answer.text
+
+
+def test_no_token_gets_a_scope_that_the_session_lacks(console: ConsoleUnderTest) -> None:
+    client = sign_in(console, console.add_user("ann", "admin", scopes=["read", "submit"]))
+    data = {"form_key": form_key(client.get("/tokens").text), "label": "x", "days": "1", "scope": ["admin", "read"]}
+    page = client.post("/tokens", data=data).text
+    token = re.search(r"sfp_[A-Za-z0-9_-]{43}", page)
+    assert token is not None
+    answer = console.client({"Authorization": f"Bearer {token[0]}"}).get("/api/v1/whoami").json()
+    assert answer["scopes"] == ["read"]
+
+
+@pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/\\evil.example", "/jobs\r\nX-Evil: 1"])
+def test_preferences_never_lead_to_another_site(console: ConsoleUnderTest, back: str) -> None:
+    client = console.client()
+    data = {"form_key": form_key(client.get("/signin").text), "theme": "dark", "back": back}
+    assert client.post("/preferences", data=data, follow_redirects=False).headers["location"] == "/jobs"

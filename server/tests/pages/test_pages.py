@@ -1,0 +1,231 @@
+import re
+import threading
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine, event
+from starlette.testclient import TestClient
+
+from server.tests.pages.support import form_key, sign_in
+from server.tests.web.lives import begin, clean, go, run_to_end
+from server.tests.web.support import ConsoleUnderTest, submit
+from starforge.contract.ids import JobId
+from starforge.contract.states import Reason
+from starforge_console.web.pages.assets import load_assets
+
+HOSTILE = "<script>alert(1)</script>\u202e\"'&"
+
+
+@pytest.fixture
+def client(console: ConsoleUnderTest) -> TestClient:
+    return sign_in(console, console.add_user("ann"))
+
+
+@pytest.fixture
+def job(console: ConsoleUnderTest) -> JobId:
+    return submit(console, console.add_user("owner"))
+
+
+def rows_of(page: str) -> list[str]:
+    return re.findall(r'<tr id="job-(\w+)">', page)
+
+
+@pytest.mark.parametrize("path", ["/signin", "/jobs", "/tokens", "/nowhere", "/jobs/jaaaaaaaaa"])
+def test_every_page_carries_the_strict_policy_and_is_kept_nowhere(client: TestClient, path: str) -> None:
+    headers = client.get(path, headers={"Accept": "text/html"}).headers
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'")
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert headers["cache-control"] == "no-store"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_no_template_has_an_inline_script_style_or_handler(client: TestClient, job: JobId) -> None:
+    pages = "".join(client.get(path).text for path in ("/jobs", "/tokens", f"/jobs/{job}"))
+    assert re.findall(r"<script(?![^>]* src=)|<style|\sstyle=|\son[a-z]+=|javascript:", pages) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "title"),
+    [
+        ("/nowhere", 404, "There is nothing here"),
+        ("/jobs/jaaaaaaaaa", 404, "There is nothing here"),
+        ("/jobs?page=0", 422, "The request cannot be used"),
+        ("/signout", 405, "This address does not work like that"),
+    ],
+)
+def test_errors_are_pages_with_what_why_and_what_next(client: TestClient, path: str, status: int, title: str) -> None:
+    page = client.get(path, headers={"Accept": "text/html"})
+    assert page.status_code == status
+    assert f"<h1>{title}</h1>" in page.text
+    assert 'href="/jobs"' in page.text
+
+
+def test_a_fault_of_the_console_is_a_page_too(console: ConsoleUnderTest, client: TestClient) -> None:
+    console.services.series.close()
+    console.services.ledger.close()
+    page = client.get("/jobs")
+    assert page.status_code == 500
+    assert "The console has a fault" in page.text
+
+
+def test_the_list_is_filtered_by_state_owner_project_and_text(console: ConsoleUnderTest, client: TestClient) -> None:
+    ann, bob = console.add_user("ann2"), console.add_user("bob")
+    first, second = submit(console, ann), submit(console, bob)
+    run_to_end(console, first)
+    shown = {
+        path: set(rows_of(client.get(path).text))
+        for path in (
+            "/jobs",
+            "/jobs?state=SUCCEEDED",
+            "/jobs?state=ACTIVE",
+            "/jobs?user=bob",
+            "/jobs?project=demo",
+            "/jobs?project=other",
+            f"/jobs?q={first}",
+            "/jobs?q=FIRST",
+            "/jobs?q=100%25",
+            "/jobs?q=0000000",
+        )
+    }
+    assert shown == {
+        "/jobs": {first, second},
+        "/jobs?state=SUCCEEDED": {first},
+        "/jobs?state=ACTIVE": {second},
+        "/jobs?user=bob": {second},
+        "/jobs?project=demo": {first, second},
+        "/jobs?project=other": set(),
+        f"/jobs?q={first}": {first},
+        "/jobs?q=FIRST": {first, second},
+        "/jobs?q=100%25": set(),
+        "/jobs?q=0000000": {first, second},
+    }
+
+
+def test_a_filter_that_finds_nothing_is_repeated_and_can_be_cleared(client: TestClient) -> None:
+    page = client.get("/jobs", params={"q": HOSTILE}).text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;\ufffd" in page
+    assert "<script>alert" not in page
+    assert 'href="/jobs">Clear the filters</a>' in page
+
+
+def test_the_list_is_paged(console: ConsoleUnderTest, client: TestClient) -> None:
+    headers = console.add_user("busy")
+    jobs = [submit(console, headers) for _ in range(53)]
+    first, second = client.get("/jobs").text, client.get("/jobs?page=2").text
+    assert (len(rows_of(first)), len(rows_of(second))) == (50, 3)
+    assert set(rows_of(first)) | set(rows_of(second)) == set(jobs)
+    assert "1–50 of 53" in first  # noqa: RUF001 - the dash between two numbers
+
+
+def test_a_retry_is_shown_as_such(console: ConsoleUnderTest, client: TestClient, job: JobId) -> None:
+    go(console, begin(console, job), Reason.EXITED_NONZERO, retry_at=console.clock.now() + 60)
+    page = client.get(f"/jobs/{job}").text
+    assert "retries at" in page
+    assert job in rows_of(client.get("/jobs?state=ACTIVE").text)
+
+
+def test_what_a_job_left_is_shown_as_text(console: ConsoleUnderTest, client: TestClient, job: JobId) -> None:
+    ended = go(console, begin(console, job), Reason.EXITED_ZERO)
+    assert ended.attempt is not None
+    console.logs.written[ended.attempt] = HOSTILE.encode() + b"\n\x1b[31mred\x1b[0m\x00\n"
+    clean(console, ended.attempt, {"artifacts": [{"path": f"a\n{HOSTILE}", "bytes": 3}]})
+    run, outputs = client.get(f"/jobs/{job}").text, client.get(f"/jobs/{job}?view=outputs").text
+    for page in (run, outputs):
+        assert "<script>alert" not in page
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;\ufffd" in page
+    assert "<code>red\u2400</code>" in run
+
+
+def test_the_log_is_downloaded_as_it_was_written(console: ConsoleUnderTest, client: TestClient, job: JobId) -> None:
+    attempt = begin(console, job).attempt
+    assert attempt is not None
+    console.logs.written[attempt] = b"<b>\xff\x00\r\n" * 400_000
+    answer = client.get(f"/jobs/{job}/log.txt")
+    assert answer.content == console.logs.written[attempt]
+    assert answer.headers["content-disposition"] == f'attachment; filename="{job}-1.log"'
+    assert answer.headers["content-type"] == "application/octet-stream"
+
+
+def test_a_long_log_is_shown_from_its_end_and_walked_back_in_windows(
+    console: ConsoleUnderTest, client: TestClient, job: JobId
+) -> None:
+    attempt = begin(console, job).attempt
+    assert attempt is not None
+    console.logs.written[attempt] = b"".join(b"line %06d\n" % number for number in range(30_000))
+    page = client.get(f"/jobs/{job}").text
+    assert "line 029999" in page
+    earlier = re.search(r"log=(\d+)#log", page)
+    assert earlier is not None
+    assert "Later lines" in client.get(f"/jobs/{job}?log={earlier[1]}").text
+    assert "line 000000" in client.get(f"/jobs/{job}?log=0").text
+
+
+def test_the_log_is_searched_across_pieces(console: ConsoleUnderTest, client: TestClient, job: JobId) -> None:
+    attempt = begin(console, job).attempt
+    assert attempt is not None
+    console.logs.written[attempt] = b"x" * ((1 << 20) - 3) + b"\nNeedle one\n" + b"hay\n" * 10 + b"needle two"
+    page = client.get(f"/jobs/{job}", params={"find": "needle"}).text
+    assert "2 lines hold “needle”" in page
+
+
+@pytest.mark.parametrize("language", ["en", "zh-Hans"])
+def test_every_view_of_a_job_has_its_words(
+    console: ConsoleUnderTest, client: TestClient, job: JobId, language: str
+) -> None:
+    client.cookies.set("starforge_language", language)
+    for reasons in ((), (Reason.EXITED_NONZERO,)):
+        if reasons:
+            go(console, begin(console, job), *reasons)
+        for view in ("run", "outputs", "config", "admission"):
+            page = client.get(f"/jobs/{job}?view={view}")
+            assert page.status_code == 200
+            assert f'<html lang="{language}"' in page.text
+
+
+def test_files_are_packed_kept_for_ever_and_change_their_address(client: TestClient) -> None:
+    page = client.get("/jobs").text
+    addresses = set(re.findall(r'(?:href|src)="(/static/[^"#]+)', page))
+    assert len(addresses) >= 6
+    for address in addresses:
+        answer = client.get(address)
+        assert answer.status_code == 200
+        assert "immutable" in answer.headers["cache-control"]
+        assert address.split("/")[2] == load_assets().version
+    assert client.get("/static/other/css/base.css").headers["cache-control"] == "no-cache"
+    assert client.get("/static/x/../../api.py").status_code == 404
+
+
+def test_theme_and_language_are_kept(client: TestClient) -> None:
+    key = form_key(client.get("/jobs").text)
+    client.post("/preferences", data={"form_key": key, "theme": "dark", "language": "zh-Hans"})
+    assert '<html lang="zh-Hans" data-theme="dark">' in client.get("/jobs").text
+
+
+@pytest.fixture
+def speakers() -> Iterator[set[str]]:
+    """The names of the threads that spoke SQL."""
+    seen: set[str] = set()
+
+    def note(*_arguments: object) -> None:
+        seen.add(threading.current_thread().name.split("_")[0])
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def test_no_page_speaks_sql_on_the_event_loops_thread(
+    console: ConsoleUnderTest, client: TestClient, job: JobId, speakers: set[str]
+) -> None:
+    run_to_end(console, job)
+    speakers.clear()
+    for path in ("/jobs", f"/jobs/{job}", f"/jobs/{job}/curves?key=a", f"/jobs/{job}/log.txt", "/tokens"):
+        client.get(path)
+    client.post("/signout", data={"form_key": form_key(client.get("/jobs").text)})
+    assert speakers <= {"ledger-reader", "ledger-writer", "series-reader", "series-writer"}
+    assert {"ledger-reader", "ledger-writer", "series-reader"} <= speakers

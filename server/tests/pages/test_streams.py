@@ -1,0 +1,193 @@
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import httpx2
+import pytest
+
+from server.tests.pages.support import form_key
+from server.tests.web.lives import begin, go
+from server.tests.web.serving import Served, serving
+from server.tests.web.support import ConsoleUnderTest, submit
+from starforge.contract.capsule import STREAM_LOG
+from starforge.contract.ids import JobId
+from starforge.contract.states import Reason
+from starforge_console.wakeups import job_topic, stream_topic
+from starforge_console.web.sse import encode_event
+
+LIMIT_S = 20.0
+
+
+class Follower:
+    """A reader of one stream, in a thread of its own."""
+
+    def __init__(self, client: httpx2.Client, path: str, last: str = "") -> None:
+        self.text = ""
+        self.ended = False
+        self._asked = (client, path, {"Last-Event-ID": last} if last else {})
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def wait(self, wanted: str, limit_s: float = LIMIT_S) -> str:
+        self._until(lambda: wanted in self.text, f"{wanted!r} in {self.text[-2000:]}", limit_s)
+        return self.text
+
+    def wait_end(self) -> None:
+        self._until(lambda: self.ended, "the stream's end", LIMIT_S)
+
+    @property
+    def last_number(self) -> str:
+        return [line for line in self.text.splitlines() if line.startswith("id: ")][-1].removeprefix("id: ")
+
+    def _until(self, holds: Callable[[], bool], what: str, limit_s: float) -> None:
+        deadline = time.monotonic() + limit_s
+        while not holds():
+            assert time.monotonic() < deadline, what
+            self._thread.join(0.02)
+
+    def _read(self) -> None:
+        client, path, headers = self._asked
+        with client.stream("GET", path, headers=headers) as answer:
+            for piece in answer.iter_text():
+                self.text += piece
+        self.ended = True
+
+
+@pytest.fixture
+def clients() -> Iterator[list[httpx2.Client]]:
+    """Clients that are closed once the server has ended, and with it their streams."""
+    opened: list[httpx2.Client] = []
+    yield opened
+    for client in opened:
+        client.close()
+
+
+@pytest.fixture
+def served(console: ConsoleUnderTest, clients: list[httpx2.Client]) -> Iterator[Served]:
+    with serving(console) as running:
+        running.clients = clients
+        yield running
+
+
+def reader(served: Served, console: ConsoleUnderTest, name: str = "reader") -> httpx2.Client:
+    client = served.client()
+    served.clients.append(client)
+    client.follow_redirects = True
+    token = console.add_user(name)["Authorization"].removeprefix("Bearer ")
+    client.post("/signin", data={"form_key": form_key(client.get("/signin").text), "token": token})
+    return client
+
+
+def running(console: ConsoleUnderTest) -> tuple[JobId, str]:
+    """A running job and its attempt."""
+    job = submit(console, console.add_user("owner"))
+    attempt = begin(console, job).attempt
+    assert attempt is not None
+    return job, attempt
+
+
+def write(console: ConsoleUnderTest, attempt: str, content: bytes) -> None:
+    console.logs.written[attempt] = console.logs.written.get(attempt, b"") + content
+    console.services.wakeups.notify(stream_topic(attempt, STREAM_LOG))
+
+
+def test_an_event_is_one_block_whatever_stands_in_it() -> None:
+    event = encode_event("one\r\ntwo\n\nid: 7", "3")
+    assert event == b"id: 3\ndata: one\ndata: two\ndata: \ndata: id: 7\n\n"
+
+
+def test_lines_are_told_as_they_come_and_the_place_goes_along(served: Served, console: ConsoleUnderTest) -> None:
+    job, attempt = running(console)
+    follower = Follower(reader(served, console), f"/live/jobs/{job}?attempt=1&log=0")
+    follower.wait("Running")
+    write(console, attempt, b"first\nsec")
+    follower.wait("<code>first</code>")
+    follower.wait("<code>sec</code>")
+    write(console, attempt, b"ond\n")
+    follower.wait("<code>second</code>")
+    assert follower.last_number.endswith(".1.13")
+
+
+def test_who_comes_back_gets_what_was_missed_and_nothing_twice(served: Served, console: ConsoleUnderTest) -> None:
+    job, attempt = running(console)
+    client = reader(served, console)
+    write(console, attempt, b"one\ntwo\n")
+    first = Follower(client, f"/live/jobs/{job}?attempt=1&log=0")
+    first.wait("<code>two</code>")
+    write(console, attempt, b"three\n")
+    first.wait("<code>three</code>")
+    write(console, attempt, b"four\n")
+    again = Follower(client, f"/live/jobs/{job}?attempt=1&log=0", last="1.1.8")
+    again.wait("<code>four</code>")
+    assert "<code>three</code>" in again.text
+    assert "<code>two</code>" not in again.text
+
+
+def test_a_state_is_told_with_its_reason(served: Served, console: ConsoleUnderTest) -> None:
+    job = submit(console, console.add_user("owner"))
+    follower = Follower(reader(served, console), f"/live/jobs/{job}")
+    follower.wait("Queued")
+    go(console, begin(console, job), Reason.OUT_OF_MEMORY)
+    console.services.wakeups.notify(job_topic(job))
+    follower.wait("out_of_memory")
+
+
+def test_a_new_attempts_log_begins_at_its_beginning(served: Served, console: ConsoleUnderTest) -> None:
+    job = submit(console, console.add_user("owner"))
+    first = begin(console, job)
+    assert first.attempt is not None
+    write(console, first.attempt, b"of the first\n")
+    follower = Follower(reader(served, console), f"/live/jobs/{job}?attempt=1&log=0")
+    follower.wait("of the first")
+    go(console, go(console, first, Reason.INTERRUPTED, retry_at=console.clock.now()), Reason.RETRIED)
+    second = begin(console, job).attempt
+    assert second is not None
+    console.services.wakeups.notify(job_topic(job))
+    write(console, second, b"of the second\n")
+    follower.wait("of the second")
+
+
+def test_a_row_is_told_when_its_job_changes_and_the_list_when_it_grows(
+    served: Served, console: ConsoleUnderTest
+) -> None:
+    headers = console.add_user("owner")
+    job = submit(console, headers)
+    follower = Follower(reader(served, console), f"/live/jobs?jobs={job}&total=1")
+    follower.wait("Queued")
+    go(console, begin(console, job), Reason.EXITED_ZERO)
+    console.services.wakeups.notify(job_topic(job))
+    follower.wait("Succeeded")
+    submit(console, headers)
+    follower.wait("2 jobs now")
+
+
+def test_a_reader_far_behind_is_taken_to_the_end(served: Served, console: ConsoleUnderTest) -> None:
+    job, attempt = running(console)
+    write(console, attempt, b"old line\n" * 300_000 + b"newest\n")
+    follower = Follower(reader(served, console), f"/live/jobs/{job}?attempt=1&log=0")
+    follower.wait("<code>newest</code>")
+    assert "were passed over" in follower.text
+    assert len(follower.text) < 2_000_000
+
+
+def test_streams_end_when_the_console_ends(served: Served, console: ConsoleUnderTest) -> None:
+    job, _ = running(console)
+    followers = [Follower(reader(served, console, f"reader{n}"), f"/live/jobs/{job}?attempt=1&log=0") for n in range(3)]
+    for follower in followers:
+        follower.wait("Running")
+    began = time.monotonic()
+    served.stop()
+    for follower in followers:
+        follower.wait_end()
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("path", ["/live/jobs", "/live/jobs/jaaaaaaaaa"])
+def test_without_a_session_there_is_no_stream(console: ConsoleUnderTest, path: str) -> None:
+    answer = console.client().get(path)
+    assert answer.status_code == 401
+    assert answer.headers["content-type"].startswith("text/plain")
+
+
+def test_an_unknown_job_has_no_stream(served: Served, console: ConsoleUnderTest) -> None:
+    assert reader(served, console).get("/live/jobs/jaaaaaaaaa").status_code == 404

@@ -1,0 +1,89 @@
+import re
+from itertools import chain
+from string import Formatter
+
+import pytest
+
+from starforge.contract.states import JobState, Reason
+from starforge_console.accounts.tokens import Scope
+from starforge_console.web.i18n.words import CHINESE, ENGLISH, choose_language, load_words
+from starforge_console.web.pages import jobs
+from starforge_console.web.pages.look import TEMPLATES
+from starforge_console.web.pages.visit import THEMES
+
+ASKED = re.compile(r"\bt\(\s*\"([a-zA-Z_.0-9]+)\"\s*[,)]")
+COUNTED = re.compile(r"\bt\.count\(\s*\"([a-zA-Z_.]+)\"")
+NAMED = re.compile(r"\"((?:done|signin|job|tokens)\.(?!html\")[a-z_]+)\"")
+ERRORS = (401, 403, 404, 405, 409, 413, 422, 429, 500)
+
+
+def built_codes() -> set[str]:
+    """Codes that are put together from a value."""
+    return {
+        *(f"state.{state}" for state in JobState),
+        *(f"reason.{reason}" for reason in Reason),
+        *(f"tab.{tab or 'ALL'}" for tab in jobs.TABS),
+        *(f"theme.{theme}" for theme in THEMES),
+        *(f"scope.{scope}" for scope in Scope),
+        *(f"outcome.{outcome}" for outcome in ("passed", "warned", "refused")),
+        *(f"notice.{state}" for state in (JobState.SUBMITTED, JobState.PENDING)),
+        *(f"error.{status}.{part}" for status in ERRORS for part in ("title", "why", "next")),
+        *(f"done.{done}" for done in ("stopped", "deleted")),
+    }
+
+
+def asked_codes() -> tuple[set[str], set[str]]:
+    """Codes that templates and routes name, and those of them that have a form for each number."""
+    templates = [path.read_text(encoding="utf-8") for path in TEMPLATES.rglob("*.html")]
+    package = TEMPLATES.parent
+    code = [path.read_text(encoding="utf-8") for path in (*package.glob("pages/*.py"), package / "signin.py")]
+    plain = set(chain.from_iterable(map(ASKED.findall, templates)))
+    named = set(chain.from_iterable(map(NAMED.findall, code)))
+    return plain | named | built_codes(), set(chain.from_iterable(map(COUNTED.findall, templates)))
+
+
+def values_in(message: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(message) if name}
+
+
+@pytest.mark.parametrize("language", [ENGLISH, CHINESE])
+def test_no_message_is_missing_and_none_is_left_over(language: str) -> None:
+    plain, counted = asked_codes()
+    forms = {f"{code}.{form}" for code in counted for form in (("one", "other") if language == ENGLISH else ("other",))}
+    wanted, there = plain | forms, load_words(language).codes
+    assert wanted ^ there == frozenset()
+
+
+def test_both_languages_leave_room_for_the_same_values() -> None:
+    english, chinese = load_words(ENGLISH), load_words(CHINESE)
+    for code in english.codes & chinese.codes:
+        assert values_in(english.text(code)) == values_in(chinese.text(code)), code
+
+
+def test_a_value_is_escaped_and_a_message_never_holds_markup() -> None:
+    words = load_words(ENGLISH)
+    assert words("stop.one", name="<b>&") == "Stop &lt;b&gt;&amp;?"
+    assert not [code for code in words.codes if "<" in words.text(code)]
+
+
+def test_each_number_gets_the_form_that_its_language_has() -> None:
+    assert [load_words(ENGLISH).count("stop.ask", n) for n in (1, 2)] == ["Stop 1 job?", "Stop 2 jobs?"]
+    assert load_words(CHINESE).count("stop.ask", 1) == "停止 1 个作业？"  # noqa: RUF001 - Chinese
+
+
+@pytest.mark.parametrize(
+    ("chosen", "accepted", "language"),
+    [
+        (None, "", "en"),
+        (None, "de", "en"),
+        (None, "zh-CN,zh;q=0.9,en;q=0.8", "zh-Hans"),
+        (None, "en-GB,en;q=0.9,zh;q=0.8", "en"),
+        (None, "fr, zh;q=0.5, en;q=0.3", "zh-Hans"),
+        (None, "zh;q=wrong", "en"),
+        ("en", "zh-CN", "en"),
+        ("zh-Hans", "en", "zh-Hans"),
+        ("tlh", "zh-CN", "zh-Hans"),
+    ],
+)
+def test_the_language_is_the_chosen_one_else_the_browsers(chosen: str | None, accepted: str, language: str) -> None:
+    assert choose_language(chosen, accepted) == language

@@ -30,6 +30,7 @@ from starforge_console.clock import SystemClock
 from starforge_console.errors import SettingsError
 from starforge_console.executors.local import LocalExecutor
 from starforge_console.fleets.install import LEDGER_FILE, SERIES_FILE, Install, load_install, prepare_state
+from starforge_console.fleets.readiness import ROOT_JOBS, load_job_user
 from starforge_console.fleets.views import KnownFleets
 from starforge_console.ingest.backfill import Backfill
 from starforge_console.ingest.curves import Curves
@@ -216,7 +217,7 @@ def _build_scheduler(
         storage_id=ground.install.storage_id,
         runner=runner,
         ingest_url=settings.http.ingest_url,
-        job_user=_job_user(ground),
+        job_user=_job_user(settings),
         token_key=load_or_make_key(settings.paths.console_state_dir / "token-key"),
     )
     return Scheduler(
@@ -234,20 +235,11 @@ def _build_scheduler(
     )
 
 
-def _job_user(ground: _Ground) -> tuple[int, int]:
-    owner = ground.storage.root.stat()
-    local = ground.settings.local
-    uid = owner.st_uid if local.job_uid is None else local.job_uid
-    gid = owner.st_gid if local.job_gid is None else local.job_gid
-    if os.geteuid() not in {0, uid}:
-        raise SettingsError(
-            f"FORGE_JOB_UID {uid} is not this process's user {os.geteuid()}",
-            why="without root the console cannot give an attempt's folder to another user",
-            next_step="leave FORGE_JOB_UID unset, or run the console as root",
-        )
-    if uid == 0:
-        _log.warning("jobs run as root in their containers: set FORGE_JOB_UID and FORGE_JOB_GID to a user of their own")
-    return uid, gid
+def _job_user(settings: ConsoleSettings) -> tuple[int, int]:
+    user = load_job_user(settings)
+    if user[0] == 0:
+        _log.warning(ROOT_JOBS)
+    return user
 
 
 def _api_services(ground: _Ground, known: KnownFleets, stores: Stores) -> ApiServices:

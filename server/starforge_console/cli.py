@@ -59,12 +59,16 @@ def init(admin: str, *, new_link: bool) -> None:
     """
     from starforge_console.accounts.users import ADMIN, create_user, find_first_admin, issue_sign_in_code  # noqa: PLC0415 - a help text needs none of it
     from starforge_console.fleets.install import prepare_install, prepare_state  # noqa: PLC0415 - the same
+    from starforge_console.fleets.readiness import check_host, find_obstacles  # noqa: PLC0415 - the same
 
     settings = _load_settings()
+    check_host(settings)
     prepare_state(settings.paths.console_state_dir)
     with _open_ledger(settings) as ledger:
         install = prepare_install(ledger, settings, time.time())
         _say(f"install {install.id}: state in {settings.paths.console_state_dir}, storage in {settings.storage_root}")
+        for obstacle in find_obstacles(settings):
+            _say(f"warning: {obstacle}")
         first = find_first_admin(ledger)
         if first is not None and not new_link:
             _say(f"it was set up before, with {first.name} as its administrator; --new-link prints a new sign-in link")

@@ -14,12 +14,17 @@ from starforge.errors import LaunchRefused, NodeFault, ProjectError
 _MEMORY_BACKED: Final = frozenset({"tmpfs", "ramfs"})
 
 
+_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a tmpfs that any user may write on every Linux
+_WHY: Final = "secrets must never reach a disk"
+
+
 class SecretFiles:
     """One folder an attempt below `root`, which must lie on tmpfs: nothing of it ever reaches a disk."""
 
     def __init__(self, root: Path) -> None:
         """Raises ProjectError when `root` cannot be used."""
-        self.root = _require_memory(root)
+        check_secrets_root(root)
+        self.root = _make_root(root)
 
     def folder_of(self, attempt: AttemptId) -> Path:
         """Where the secrets of `attempt` lie."""
@@ -56,6 +61,17 @@ class SecretFiles:
         return list(list_attempts(self.root))
 
 
+def check_secrets_root(root: Path) -> None:
+    """Raises ProjectError unless `root` is, or can be made, a folder of this user's on tmpfs. Makes nothing."""
+    kind = _find_filesystem(root.resolve())
+    if kind not in _MEMORY_BACKED:
+        raise _refuse(root, f"lies on {kind or 'an unknown file system'}", _WHY)
+    if root.exists() and root.stat().st_uid != os.geteuid():
+        raise _refuse(root, "is another user's", f"it belongs to user {root.stat().st_uid}")
+    if not _can_be_written(root):
+        raise _refuse(root, "cannot be used", f"user {os.geteuid()} may not write there")
+
+
 def _write_one(path: Path, secret: Secret, owner: tuple[int, int]) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
     with os.fdopen(descriptor, "wb") as file:
@@ -70,25 +86,31 @@ def _parse_user(user: str) -> tuple[int, int]:
     return int(uid), int(gid)
 
 
-def _require_memory(root: Path) -> Path:
+def _make_root(root: Path) -> Path:
     try:
         make_private(root)
-        kind = _find_filesystem(root.resolve())
-    except OSError as error:
-        raise ProjectError(
-            f"the secrets folder {root} cannot be used",
-            why=str(error),
-            next_step="set FORGE_SECRETS_DIR to a folder on tmpfs that this user can write",
-        ) from error
-    if kind in _MEMORY_BACKED:
         # The job's user passes through on its way to its own folder and can list nothing.
         root.chmod(0o711)
-        return root
-    raise ProjectError(
-        f"the secrets folder {root} lies on {kind or 'an unknown file system'}",
-        why="secrets must never reach a disk",
-        next_step="set FORGE_SECRETS_DIR to a folder on tmpfs, for instance below /run or /dev/shm",
-    )
+    except OSError as error:
+        raise _refuse(root, "cannot be used", str(error)) from error
+    return root
+
+
+def _refuse(root: Path, fault: str, why: str) -> ProjectError:
+    return ProjectError(f"the secrets folder {root} {fault}", why=why, next_step=_suggest())
+
+
+def _suggest() -> str:
+    own = _SHARED_MEMORY / ("starforge" if os.geteuid() == 0 else f"starforge-{os.geteuid()}")
+    if _find_filesystem(own) in _MEMORY_BACKED and _can_be_written(own):
+        return f"set FORGE_SECRETS_DIR={own}"
+    return "set FORGE_SECRETS_DIR to a folder on tmpfs that this user can write"
+
+
+def _can_be_written(folder: Path) -> bool:
+    """Whether this user may write `folder`, or may make it where it is missing."""
+    nearest = next(place for place in (folder, *folder.parents) if place.exists())
+    return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
 
 
 def _find_filesystem(path: Path) -> str | None:

@@ -9,7 +9,7 @@ from core.tests.containers.builders import make_request, new_attempt, wait_until
 from starforge.containers.facts import HostFacts, clip_limits
 from starforge.containers.lock import hold_lock, name_lock
 from starforge.containers.records import Fences, PendingLaunches, Verdict, Verdicts
-from starforge.containers.secrets import SecretFiles
+from starforge.containers.secrets import SecretFiles, check_secrets_root
 from starforge.containers.settings import StorageMark
 from starforge.containers.storage import StorageCheck
 from starforge.contract.launch import RegistryLogin, Secret
@@ -65,6 +65,23 @@ def test_a_pending_launch_comes_back_whole_and_only_its_owner_reads_it(tmp_path:
 def test_a_secrets_folder_on_a_disk_is_refused_with_the_settings_name(tmp_path: Path) -> None:
     with pytest.raises(ProjectError, match="FORGE_SECRETS_DIR"):
         SecretFiles(tmp_path / "secrets")
+
+
+def test_a_secrets_folder_on_a_disk_is_never_made_and_a_place_that_works_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError) as raised:
+        SecretFiles(tmp_path / "run" / "secrets")
+    assert not (tmp_path / "run").exists()
+    named = Path(raised.value.next_step.partition("FORGE_SECRETS_DIR=")[2])
+    assert named.parent == Path("/dev/shm")  # noqa: S108 - the place itself
+    check_secrets_root(named)
+
+
+def test_a_secrets_folder_of_another_user_is_refused(secrets_root: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a folder that is another user's")
+    os.chown(secrets_root, 12345, 12345)
+    with pytest.raises(ProjectError, match="another user's"):
+        SecretFiles(secrets_root)
 
 
 def test_a_secret_can_name_no_other_place(secrets_root: Path) -> None:

@@ -46,9 +46,10 @@ def _default_storage_root() -> Path | None:
 
 
 def _default_secrets_dir() -> Path:
-    """`/run/starforge` for root and where XDG_RUNTIME_DIR is not set, else `$XDG_RUNTIME_DIR/starforge`."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path("/run/starforge") if os.geteuid() == 0 or runtime is None else Path(runtime) / "starforge"
+    """`/run/starforge` for root, else `starforge` in `$XDG_RUNTIME_DIR` or `/run/user/<uid>`."""
+    if os.geteuid() == 0:
+        return Path("/run/starforge")
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}") / "starforge"
 
 
 class _Group(BaseSettings):

@@ -1,5 +1,8 @@
 import re
+import shutil
 import sqlite3
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +17,15 @@ TOKEN = re.compile(r"sfp_[A-Za-z0-9_-]{43}\n")
 class Command:
     """The command in a process of the test's own, with state and storage of the test's own."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, secrets: Path) -> None:
         self.state = root / "state"
         self.env = {
             "FORGE_CONSOLE_STATE_DIR": str(self.state),
             "FORGE_STORAGE_ROOT": str(root / "storage"),
             "FORGE_PUBLIC_URL": "http://127.0.0.1:7080",
+            "FORGE_SECRETS_DIR": str(secrets / "made-by-the-console"),
+            "FORGE_DOCKER_SOCKET": str(root / "docker.sock"),
+            "FORGE_GPU_RUNTIME": "none",
         }
 
     def __call__(self, *arguments: str) -> Result:
@@ -27,8 +33,10 @@ class Command:
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return Command(tmp_path)
+def command(tmp_path: Path) -> Iterator[Command]:
+    secrets = Path(tempfile.mkdtemp(prefix="starforge-test-", dir="/dev/shm"))
+    yield Command(tmp_path, secrets)
+    shutil.rmtree(secrets)
 
 
 def test_init_prints_a_sign_in_link_and_nothing_else_on_standard_output(command: Command) -> None:
@@ -36,6 +44,30 @@ def test_init_prints_a_sign_in_link_and_nothing_else_on_standard_output(command:
     assert done.exit_code == 0, done.stderr
     assert LINK.fullmatch(done.stdout)
     assert "sign in as ann" in done.stderr
+
+
+def test_init_refuses_a_secrets_folder_on_a_disk_before_it_makes_anything(command: Command, tmp_path: Path) -> None:
+    command.env["FORGE_SECRETS_DIR"] = str(tmp_path / "secrets")
+    done = command("init")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "secrets must never reach a disk" in done.stderr
+    assert "set FORGE_SECRETS_DIR=/dev/shm/starforge" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_init_warns_of_an_engine_that_does_not_answer_and_goes_on(command: Command) -> None:
+    done = command("init")
+    assert done.exit_code == 0
+    assert f"warning: the Docker engine at {command.env['FORGE_DOCKER_SOCKET']} does not answer" in done.stderr
+    assert "FORGE_GPU_RUNTIME" not in done.stderr
+
+
+def test_init_warns_of_gpus_that_are_not_known_with_the_cure(command: Command, tmp_path: Path) -> None:
+    command.env |= {"FORGE_GPU_RUNTIME": "nvidia", "PATH": str(tmp_path)}
+    done = command("init")
+    assert done.exit_code == 0
+    assert "nvidia-smi cannot be run" in done.stderr
+    assert "for a machine without GPUs set FORGE_GPU_RUNTIME=none" in done.stderr
 
 
 def test_init_again_says_so_and_prints_no_link(command: Command) -> None:

@@ -1,18 +1,15 @@
 """`sf new`: an experiment from a method's template."""
 
-import re
 from pathlib import Path
-from typing import Final
 
 import click
 
 from starforge.cli.output import json_option, print_json
+from starforge.contract.images import parse_image_reference
 from starforge.errors import ProjectError
 from starforge.recipes.catalog import load_method, load_template
 from starforge.recipes.lock import LOCK_FILE, build_lock, render_lock
 from starforge.workspace.project import EXPERIMENTS_FOLDER, NAME, NAME_RULE, load_project
-
-_IMAGE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,299}")
 
 
 @click.command()
@@ -37,8 +34,7 @@ def new(experiment: str, method: str, image: str | None, as_json: bool) -> None:
     recipe = load_method(method)
     runtime = recipe.runtimes[0]
     chosen = image or runtime.image
-    if not _IMAGE.fullmatch(chosen):
-        raise ProjectError(f"{chosen!r} is no image", next_step="write REPOSITORY:TAG or REPOSITORY@sha256:…")
+    parse_image_reference(chosen)
     files = {
         path: content.replace(b"@EXPERIMENT@", experiment.encode()).replace(b"@IMAGE@", chosen.encode())
         for path, content in load_template(recipe.name).items()

@@ -7,6 +7,7 @@ import click
 
 from starforge.cli.output import describe_bytes, json_option, print_json, print_table, warn
 from starforge.errors import PackError
+from starforge.recipes.faults import count_of
 from starforge.workspace.manifest import Manifest, Refusal, load_manifest
 from starforge.workspace.pack import Packed, check_manifest, find_unreadable, pack_manifest
 from starforge.workspace.project import load_project, resolve_experiment
@@ -80,7 +81,7 @@ def _print(packed: Packed | None, refused: list[Refusal], origin: Origin) -> Non
     if packed is not None:
         rows = [(f"{file.mode:04o}", describe_bytes(file.bytes), file.path) for file in packed.files]
         print_table(("MODE", "SIZE", "PATH"), rows)
-        click.echo(f"{len(packed.files)} files, {describe_bytes(packed.bytes)}, {packed.digest}")
+        click.echo(f"{count_of(len(packed.files), 'file')}, {describe_bytes(packed.bytes)}, {packed.digest}")
     for path in origin.line_ends_only:
         warn(f"{path} differs from its commit in line ends alone (see .gitattributes and core.autocrlf)")
     if origin.dirty:

@@ -24,6 +24,7 @@ from starforge.contract.ids import Digest
 from starforge.contract.jobspec import JobSpec, digest_of
 from starforge.errors import SignInRequired, Unavailable
 from starforge.hardware.profiles import build_resources
+from starforge.recipes.faults import count_of, join_sentences
 from starforge.workspace.config import Setting, parse_setting
 from starforge.workspace.experiment import Experiment, check_experiment, read_experiment
 from starforge.workspace.git import GitStanding
@@ -32,7 +33,7 @@ from starforge.workspace.pack import check_manifest, pack_manifest
 from starforge.workspace.project import load_project, resolve_experiment
 from starforge.workspace.provenance import Origin, load_origin
 from starforge.workspace.remember import find_memory_folder, pack_or_recall
-from starforge.workspace.submission import Contents, build_jobspec, build_share, check_clean
+from starforge.workspace.submission import Contents, build_jobspec, build_share, check_clean, check_data_travels
 
 _PROFILES_ARE_OLD_S: Final = 86_400
 
@@ -89,7 +90,7 @@ def submit(experiment: str, profiles: tuple[str, ...], settings: tuple[str, ...]
     JSON of --dry-run: {spec, spec_digest, workspace: as `sf pack`, admission: {…} or null}
     """
     as_json, wants_to_follow = bool(flags["as_json"]), bool(flags["follow"])
-    named = [Setting(key.path, flags[key.argument]) for key in _KEYS if flags[key.argument] is not None]
+    named = [Setting(key.path, flags[key.argument], key.option) for key in _KEYS if flags[key.argument] is not None]
     if not flags["dry_run"]:
         load_session()  # who is not signed in learns it before anything is packed
     # The gates say it of a dry run, among whatever else they say.
@@ -150,6 +151,7 @@ def _prepare(name: str, asked: _Asked) -> _Prepared:
     _warn_of_origin(origin)
     with show_progress("packing", manifest.content_bytes) as progress:
         packed = pack_or_recall(manifest, find_memory_folder(), progress)
+    check_data_travels(experiment, packed)
     contents = Contents(packed=packed, origin=origin)
     spec = build_jobspec(experiment, resources, contents)
     return _Prepared(experiment, manifest, contents, SubmitRequest(spec=spec, allow_dirty=asked.allow_dirty))
@@ -198,11 +200,12 @@ def _show_dry_run(prepared: _Prepared, *, as_json: bool) -> int:
         print_json({**answer, "admission": record.model_dump(mode="json") if record else None})
     else:
         click.echo(json.dumps(spec, indent=2))
-        click.echo(f"{len(contents.packed.files)} files, {describe_bytes(contents.packed.bytes)} (sf pack lists them)")
+        size = describe_bytes(contents.packed.bytes)
+        click.echo(f"{count_of(len(contents.packed.files), 'file')}, {size} (sf pack lists them)")
         for check in record.checks if record else ():
             click.echo(f"{check.gate}: {check.outcome} {check.message}".rstrip())
         for refusal in record.refusals if record else ():
-            click.echo(f"refused: {refusal.what}. {refusal.why}. {refusal.next_step}", err=True)
+            click.echo(f"refused: {join_sentences(refusal.what, refusal.why, refusal.next_step)}", err=True)
     if missing:
         warn(f"no gate was asked: {missing}")
     return 1 if record and record.refusals else 0

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from starforge.cli.output import json_option, print_json
-from starforge.recipes.faults import Fault
+from starforge.recipes.faults import Fault, count_of
 from starforge.workspace.experiment import read_experiment
 from starforge.workspace.project import find_root, load_project, read_project_file, resolve_experiment
 
@@ -31,8 +31,7 @@ def validate(experiment: str, as_json: bool) -> int:  # noqa: FBT001 - click pas
         for fault in found:
             hint = f" ({fault.hint})" if fault.hint else ""
             click.echo(f"{fault.place}: {kind}: {fault.message}{hint} [{fault.code}]")
-    count = len(faults)
-    click.echo(f"{experiment}: {f'{count} fault' + 's' * (count > 1) if count else 'no fault'}", err=bool(count))
+    click.echo(f"{experiment}: {count_of(len(faults), 'fault') if faults else 'no fault'}", err=bool(faults))
     return 1 if faults else 0
 
 

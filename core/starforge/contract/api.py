@@ -146,6 +146,7 @@ class AttemptView(Answer):
 
     number: int
     id: str
+    fleet: str | None = None
     node: str | None = None
     gpus: tuple[str, ...] = ()
     image_id: str | None = None

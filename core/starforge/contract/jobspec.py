@@ -1,7 +1,7 @@
 """JobSpec (`forge/v2`, `TrainingJob`): everything a submission says, and nothing that the server adds."""
 
 from pathlib import PurePosixPath
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 from pydantic import model_validator as check_whole
@@ -10,14 +10,23 @@ from starforge.contract.canonical import digest_json
 from starforge.contract.ids import Digest
 from starforge.errors import SpecError
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 API_VERSION = "forge/v2"
 KIND = "TrainingJob"
 
-Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
+_SLUG: Final = r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
+_DIGEST: Final = r"^sha256:[0-9a-f]{64}$"
+_RECIPE_NAME: Final = r"^[a-z0-9-]{1,40}/[a-z0-9-]{1,40}$"
+_CHECKPOINT: Final = r"^run/j[a-z2-7]{9}/checkpoint(@step=[0-9]+)?$"
+_OBSERVABILITY: Final = r"^(platform|https?://\S{1,500})$"
+
+Slug = Annotated[str, StringConstraints(pattern=_SLUG)]
 """A name for paths, labels and URLs: lower case, digits, dot, dash, underscore; 63 characters at most."""
 
-DigestText = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
-RecipeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,40}/[a-z0-9-]{1,40}$")]
+DigestText = Annotated[str, StringConstraints(pattern=_DIGEST)]
+RecipeName = Annotated[str, StringConstraints(pattern=_RECIPE_NAME)]
 Text = Annotated[str, StringConstraints(max_length=1000)]
 ShortText = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 
@@ -167,8 +176,8 @@ class Spec(Frozen):
     provenance: Provenance = Provenance()
     placement: Placement = Placement()
     lifecycle: Lifecycle = Lifecycle()
-    init_from: Annotated[str, StringConstraints(pattern=r"^run/j[a-z2-7]{9}/checkpoint(@step=[0-9]+)?$")] | None = None
-    observability: Annotated[str, StringConstraints(pattern=r"^(platform|https?://\S{1,500})$")] = "platform"
+    init_from: Annotated[str, StringConstraints(pattern=_CHECKPOINT)] | None = None
+    observability: Annotated[str, StringConstraints(pattern=_OBSERVABILITY)] = "platform"
 
 
 class JobSpec(Frozen):
@@ -202,10 +211,29 @@ def parse_jobspec(value: JsonValue) -> JobSpec:
     try:
         return JobSpec.model_validate(value)
     except ValidationError as error:
-        raise SpecError(f"the JobSpec has {error.error_count()} faults", why=describe_faults(error)) from error
+        count = error.error_count()
+        raise SpecError(f"the JobSpec has {count} fault{'s' * (count != 1)}", why=describe_faults(error)) from error
 
 
 def describe_faults(error: ValidationError) -> str:
     """One line a fault: the path of the field and what is wrong with it, never its value."""
     faults = error.errors(include_input=False, include_url=False)
-    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'value'}: {fault['msg']}" for fault in faults)
+    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'value'}: {describe_message(fault)}" for fault in faults)
+
+
+def describe_message(fault: "ErrorDetails") -> str:
+    """What is wrong, as a person would say it: the form that was wanted instead of a regular expression."""
+    pattern = fault.get("ctx", {}).get("pattern")
+    if pattern is None:
+        return fault["msg"].removeprefix("Value error, ")
+    return f"must be {_FORMS.get(pattern, 'of another form')}"
+
+
+_FORMS: Final = {
+    _SLUG: "lower-case letters, digits, '.', '-', '_', 63 at most, the first and last a letter or digit",
+    _DIGEST: "sha256: and 64 hexadecimal digits in lower case",
+    _RECIPE_NAME: "FRAMEWORK/METHOD in lower case",
+    _CHECKPOINT: "run/JOB/checkpoint or run/JOB/checkpoint@step=N, with the id of a job such as jabcdefgh2",
+    _OBSERVABILITY: "platform, or an address that begins with http:// or https://",
+}
+"""What each pattern of the contract asks for, in words."""

@@ -16,7 +16,7 @@ from starforge.contract.canonical import digest_json
 from starforge.contract.ids import Digest
 from starforge.contract.jobspec import RecipeName, ShortText, Slug, describe_faults
 from starforge.errors import NotFound, ProjectError
-from starforge.recipes.faults import describe_nearest
+from starforge.recipes.faults import count_of, describe_nearest, join_sentences
 from starforge.recipes.model import (
     Checkpoints,
     Completion,
@@ -59,7 +59,7 @@ def load_method(name: str) -> Recipe:
     catalog = load_catalog()
     if name not in catalog:
         hint = describe_nearest(name, catalog)
-        raise NotFound(f"there is no method {name!r}", next_step=f"{hint} `sf methods` lists them all".strip())
+        raise NotFound(f"there is no method {name!r}", next_step=join_sentences(hint, "`sf methods` lists them all"))
     return catalog[name]
 
 
@@ -78,7 +78,9 @@ def load_recipe(folder: Path) -> Recipe:
     try:
         manifest = _Manifest.model_validate(document.value)
     except ValidationError as error:
-        raise ProjectError(f"{file} has {error.error_count()} faults", why=describe_faults(error)) from error
+        raise ProjectError(
+            f"{file} has {count_of(error.error_count(), 'fault')}", why=describe_faults(error)
+        ) from error
     expected = "/".join(folder.parts[-2:])
     if manifest.name != expected:
         raise ProjectError(f"{file} names itself {manifest.name!r}", why=f"its folder says {expected!r}")

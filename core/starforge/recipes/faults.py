@@ -40,3 +40,15 @@ def describe_nearest(word: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean {near[0]!r}?"
     return f"known here: {', '.join(names)}" if names else ""
+
+
+def count_of(count: int, noun: str) -> str:
+    """`1 fault`, `2 faults`: a count with its noun, whose plural takes an s."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def join_sentences(*parts: str) -> str:
+    """The parts that say something, one after the other, each but the last with its full stop or question mark."""
+    said = [part for part in parts if part]
+    ended = [part if part.endswith((".", "?", "!")) else f"{part}." for part in said[:-1]]
+    return " ".join([*ended, *said[-1:]])

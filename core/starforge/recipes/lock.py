@@ -143,7 +143,7 @@ def load_lock(file: Path) -> Lock:
         raise ProjectError(
             f"{file} is missing",
             why="an experiment is made with one version of a method",
-            next_step="make it with sf new",
+            next_step="restore it from git, or make a new experiment with `sf new`",
         ) from None
     except (OSError, ValueError) as error:
         raise ProjectError(f"{file} cannot be read", why=str(error), next_step=_MEND) from error
@@ -173,7 +173,7 @@ def compare_lock(lock: Lock, catalog: Mapping[str, Recipe], core_version: str) -
     return LockStanding(LockState.COMPATIBLE, f"made with version {lock.recipe.version}, here is {recipe.version}")
 
 
-_MEND: Final = "restore it from git, or make it anew with `sf recipe upgrade`"
+_MEND: Final = "restore it from git, or make a new experiment with `sf new`"
 
 
 def _find_broken_binding(bindings: LockedBindings, recipe: Recipe) -> str | None:

@@ -58,10 +58,11 @@ _PLATFORM_KEYS: Final = frozenset(
 
 
 class Setting(NamedTuple):
-    """A value that the command line puts above the files."""
+    """A value that the command line puts above the files; `option` is what it was written as."""
 
     path: tuple[str, ...]
     value: Json
+    option: str
 
 
 @dataclass(slots=True)
@@ -76,9 +77,13 @@ class Config:
     faults: list[Fault] = field(default_factory=list)
     warnings: list[Fault] = field(default_factory=list)
     documents: dict[str, Document] = field(default_factory=dict)
+    options: dict[KeyPath, str] = field(default_factory=dict)
 
     def document_of(self, path: KeyPath) -> Document:
-        """The file that the value at `path` came from: the experiment's own where it sets it."""
+        """Where the value at `path` came from: an option, or a file, the experiment's own where it sets it."""
+        for end in range(len(path), 0, -1):
+            if path[:end] in self.options:
+                return Document(self.options[path[:end]])
         for document in (self.own, *reversed(self.documents.values())):
             if path in document.places:
                 return document
@@ -114,20 +119,31 @@ def parse_setting(text: str) -> Setting:
         fault = document.faults[0]
         raise ProjectError(f"--set {text!r}: {fault.message}", next_step=fault.hint)
     parts = tuple(key.strip().split("."))
-    return Setting(parts if parts[0] in _SCHEMA else ("hyperparameters", *parts), document.mapping()["value"])
+    path = parts if parts[0] in _SCHEMA else ("hyperparameters", *parts)
+    return Setting(path, document.mapping()["value"], f"--set {key.strip()}")
 
 
 def apply_setting(config: Config, setting: Setting) -> None:
-    """Put `setting` above what the files say. Raises ProjectError where it goes below something that is no map."""
+    """Put `setting` above what the files say, and add what is wrong with it to the faults.
+
+    Raises:
+        ProjectError: it goes below something that is no map.
+
+    """
     place = config.values
     for part in setting.path[:-1]:
         inner = place.get(part)
         if inner is None:
             inner = place[part] = {}
         if not isinstance(inner, dict):
-            raise ProjectError(f"{'.'.join(setting.path)} cannot be set", why=f"{part} holds {describe_value(inner)}")
+            raise ProjectError(f"{setting.option} cannot be set", why=f"{part} holds {describe_value(inner)}")
         place = inner
     place[setting.path[-1]] = setting.value
+    config.options[setting.path] = setting.option
+    nested: Json = setting.value
+    for part in reversed(setting.path):
+        nested = {part: nested}
+    check_values(config, nested if isinstance(nested, dict) else {}, Document(setting.option))
 
 
 def check_values(config: Config, values: Mapping[str, Json], document: Document) -> None:

@@ -12,13 +12,15 @@ import starforge
 from starforge.contract import jobspec
 from starforge.contract.canonical import Json, digest_json
 from starforge.contract.ids import Digest
+from starforge.contract.images import parse_image_reference
 from starforge.errors import ProjectError, SpecError
 from starforge.recipes.catalog import load_catalog
-from starforge.recipes.faults import Fault, Place
+from starforge.recipes.faults import Fault, Place, count_of
 from starforge.recipes.hyperparameters import check_hyperparameters
 from starforge.recipes.lock import LOCK_FILE, Lock, LockState, compare_lock, load_lock
 from starforge.recipes.model import Recipe
-from starforge.workspace.config import CONFIG_FILE, Config, Setting, apply_setting, check_values, read_config
+from starforge.workspace.config import CONFIG_FILE, Config, Setting, apply_setting, read_config
+from starforge.workspace.datasets import Named, find_data_fault, find_data_warning
 from starforge.workspace.project import EXPERIMENTS_FOLDER, Project
 
 _PROBE: Final[dict[str, Json]] = {
@@ -84,12 +86,13 @@ def read_experiment(project: Project, name: str, settings: Sequence[Setting] = (
     config = experiment.config
     for setting in settings:
         apply_setting(config, setting)
-    if settings and not config.faults:
-        check_values(config, config.values, config.own)
     experiment.faults += config.faults
     experiment.warnings += config.warnings
     _read_lock(experiment)
     _check_entry(experiment)
+    if not config.faults:
+        _check_image(experiment)
+        _check_datasets(experiment)
     if experiment.recipe is not None and not config.faults:
         experiment.faults += _check_hyperparameters(experiment, experiment.recipe)
         experiment.faults += _check_against_contract(experiment, experiment.recipe)
@@ -101,11 +104,13 @@ def check_experiment(experiment: Experiment) -> None:
     if not experiment.faults:
         return
     lines = [f"{fault.place}: {fault.message}{f' ({fault.hint})' if fault.hint else ''}" for fault in experiment.faults]
-    count = len(lines)
+    options = set(experiment.config.options.values())
+    if all(fault.place.file in options for fault in experiment.faults):
+        raise ProjectError("\n".join(lines), next_step="mend the option and submit again")
     raise ProjectError(
-        f"{experiment.name} has {count} fault{'s' if count > 1 else ''}",
+        f"{experiment.name} has {count_of(len(lines), 'fault')}",
         why="\n".join(lines),
-        next_step=f"mend them; `sf validate {experiment.name}` shows what is left",
+        next_step=f"mend what is named; `sf validate {experiment.name}` shows what is left in the files",
     )
 
 
@@ -121,11 +126,35 @@ def _read_lock(experiment: Experiment) -> None:
     standing = compare_lock(lock, catalog, starforge.__version__)
     experiment.lock, experiment.lock_state = lock, standing.state
     experiment.recipe = catalog.get(lock.recipe.name)
-    hint = f"`sf recipe upgrade {experiment.name} --dry-run` shows the difference"
+    hint = f"`sf new NAME --method {lock.recipe.name}` makes an experiment of the present version to move to"
     if not standing.usable:
+        hint = hint if experiment.recipe else "`sf methods` lists what is published"
         experiment.faults.append(Fault(f"lock_{standing.state}", f"the lock: {standing.why}", Place(file), hint))
     elif standing.state is LockState.COMPATIBLE:
         experiment.warnings.append(Fault("lock_compatible", f"the lock: {standing.why}", Place(file), hint))
+
+
+def _check_image(experiment: Experiment) -> None:
+    if experiment.image is None:
+        return
+    try:
+        parse_image_reference(experiment.image)
+    except SpecError as error:
+        place = experiment.config.document_of(("image",)).place_of(["image"])
+        message = f"{error.what}: {error.why}"
+        experiment.faults.append(Fault("image_invalid", message, place, error.next_step))
+
+
+def _check_datasets(experiment: Experiment) -> None:
+    for name, value in experiment.section("data").items():
+        if not isinstance(value, str) or not value:
+            continue
+        path = ("data", name)
+        named = Named(".".join(path), value, experiment.config.document_of(path).place_of(path))
+        fault = find_data_fault(experiment.project.root, experiment.folder, named)
+        warning = find_data_warning(named)
+        experiment.faults += [fault] if fault else []
+        experiment.warnings += [warning] if warning else []
 
 
 def _check_entry(experiment: Experiment) -> None:
@@ -166,7 +195,9 @@ def _check_against_contract(experiment: Experiment, recipe: Recipe) -> list[Faul
     if experiment.image is None:
         message, place = f"{recipe.name} needs an image", experiment.config.own.place_of(["image"])
         faults.append(Fault("image_missing", message, place, "add image: NAME:TAG"))
-    probe = {**_PROBE, "framework": {"kind": recipe.framework, "image": experiment.image or "none"}}
+    is_told = any(fault.code == "image_invalid" for fault in experiment.faults)
+    image = "none" if is_told or experiment.image is None else experiment.image
+    probe = {**_PROBE, "framework": {"kind": recipe.framework, "image": image}}
     faults += _collect(experiment, lambda: build_metadata(experiment))
     faults += _collect(experiment, lambda: jobspec.Spec.model_validate({**probe, **build_settings(experiment)}))
     return faults + _collect(experiment, lambda: digest_json(experiment.values))
@@ -180,7 +211,7 @@ def _collect(experiment: Experiment, check: Callable[[], object]) -> list[Fault]
         for fault in error.errors(include_input=False, include_url=False):
             path = tuple(part for part in fault["loc"] if part != "framework")
             document = experiment.config.document_of(path)
-            message = f"{'.'.join(map(str, path))}: {fault['msg']}"
+            message = f"{'.'.join(map(str, path))}: {jobspec.describe_message(fault)}"
             faults.append(Fault("value_invalid", message, document.place_of(path)))
         return faults
     except SpecError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from starforge.errors import NotFound, ProjectError
-from starforge.recipes.faults import Fault, describe_nearest
+from starforge.recipes.faults import Fault, count_of, describe_nearest
 from starforge.recipes.yaml12 import Document, read_yaml
 from starforge.workspace.pack import DEFAULT_LIMIT_BYTES
 
@@ -32,9 +32,9 @@ class Project:
 
     @property
     def experiments(self) -> tuple[str, ...]:
-        """The names of the experiments, sorted; a folder without a config is none."""
-        folders = (self.root / EXPERIMENTS_FOLDER).glob("*/config.yaml")
-        return tuple(sorted(path.parent.name for path in folders))
+        """The names of the experiments, sorted: every folder but hidden ones, also one that lacks a file."""
+        folders = (self.root / EXPERIMENTS_FOLDER).glob("*/")
+        return tuple(sorted(path.name for path in folders if not path.name.startswith(".")))
 
     def folder_of(self, experiment: str) -> Path:
         """The folder of `experiment`, whether it exists or not."""
@@ -65,7 +65,7 @@ def load_project(start: Path) -> Project:
     if document.faults:
         lines = [f"{fault.place}: {fault.message}" for fault in document.faults]
         hints = "; ".join(fault.hint for fault in document.faults if fault.hint)
-        raise ProjectError(f"{PROJECT_FILE} has {len(lines)} faults", why="; ".join(lines), next_step=hints)
+        raise ProjectError(f"{PROJECT_FILE} has {count_of(len(lines), 'fault')}", why="; ".join(lines), next_step=hints)
     values = document.mapping()
     limit_mib = values.get("pack_limit_mib")
     limit = limit_mib << 20 if isinstance(limit_mib, int) else DEFAULT_LIMIT_BYTES

@@ -1,5 +1,6 @@
 """From an experiment, its packed workspace and a choice of machines to the JobSpec."""
 
+import os
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +12,7 @@ from starforge.errors import ProjectError, SpecError
 from starforge.hardware.profiles import Share
 from starforge.recipes.lock import Lock
 from starforge.recipes.model import Recipe
+from starforge.workspace.datasets import is_elsewhere
 from starforge.workspace.experiment import Experiment, build_metadata, build_settings
 from starforge.workspace.pack import Packed
 from starforge.workspace.provenance import Origin, build_provenance
@@ -62,6 +64,26 @@ def check_clean(origin: Origin, *, allow_dirty: bool) -> None:
         why=f"changed or new: {shown}{f' and {more} more' if more > 0 else ''}",
         next_step="commit them, or add --allow-dirty to send exactly these bytes",
     )
+
+
+def check_data_travels(experiment: Experiment, packed: Packed) -> None:
+    """Refuse data of the workspace that is on disk and not among what was packed.
+
+    Raises:
+        ProjectError: a rule leaves it out.
+
+    """
+    for name, value in experiment.section("data").items():
+        if not isinstance(value, str) or not value or is_elsewhere(value):
+            continue
+        path = os.path.normpath(value)
+        if path == "." or any(file.path == path or file.path.startswith(f"{path}/") for file in packed.files):
+            continue
+        raise ProjectError(
+            f"data.{name} is {value}, which does not travel with the job",
+            why="it holds no file, or .gitignore or .sfignore leaves it out",
+            next_step="`sf pack` lists what travels; keep it with a line !PATH, or name data on the machines",
+        )
 
 
 def build_share(experiment: Experiment) -> Share:

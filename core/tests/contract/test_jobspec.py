@@ -98,7 +98,7 @@ def test_the_digest_is_the_same_in_another_process_with_other_surroundings() -> 
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(path: str, value: object, told: str) -> None:
-    with pytest.raises(SpecError, match="faults") as refused:
+    with pytest.raises(SpecError, match="fault") as refused:
         parse_jobspec(changed(path, value))
     assert told in refused.value.why
 

@@ -15,7 +15,7 @@ from starforge.workspace.manifest import load_manifest
 from starforge.workspace.pack import pack_manifest
 from starforge.workspace.project import load_project, resolve_experiment
 from starforge.workspace.provenance import load_origin
-from starforge.workspace.submission import Contents, build_jobspec, build_share, check_clean
+from starforge.workspace.submission import Contents, build_jobspec, build_share, check_clean, check_data_travels
 
 IMAGE = "image: python:3.12-slim\n"
 
@@ -76,7 +76,7 @@ def test_what_the_contract_would_refuse_is_named_where_it_is_set(tmp_path: Path)
     )
     faults = read(tmp_path, config).faults
     assert {(code, place.partition(":")[2]) for code, place in shown(faults)} == {
-        ("value_invalid", "1:8"),
+        ("image_invalid", "1:8"),
         ("value_invalid", "2:12"),
         ("value_invalid", "3:16"),
         ("value_invalid", "4:7"),
@@ -179,7 +179,9 @@ def test_two_parents_may_share_a_parent(tmp_path: Path) -> None:
     ],
 )
 def test_a_setting_of_the_command_line_is_yaml(setting: str, path: tuple[str, ...], value: object) -> None:
-    assert parse_setting(setting) == Setting(path, value)  # type: ignore[arg-type]  # the table is what is compared
+    parsed = parse_setting(setting)
+    assert (parsed.path, parsed.value) == (path, value)
+    assert parsed.option == f"--set {setting.partition('=')[0]}"
 
 
 @pytest.mark.parametrize("setting", ["x", "=1", "a=[1", "a=042"])
@@ -192,6 +194,76 @@ def test_settings_lie_above_the_files_and_are_checked_like_them(tmp_path: Path) 
     experiment = read(tmp_path, None, [parse_setting("steps=7"), parse_setting("lifecycle.retries=1000")])
     assert experiment.section("hyperparameters")["steps"] == 7
     assert [fault.code for fault in experiment.faults] == ["value_bounds"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "code"),
+    [
+        (Setting(("lifecycle", "retries"), -1, "--retries"), "value_bounds"),
+        (Setting(("lifecycle", "max_runtime_s"), 0.0, "--max-runtime"), "value_bounds"),
+        (Setting(("init_from",), "run/xyz", "--init-from"), "value_invalid"),
+        (Setting(("image",), "Not An Image", "--image"), "image_invalid"),
+        (Setting(("placement", "fleet"), "My Fleet", "--fleet"), "value_invalid"),
+        (Setting(("note",), "n" * 1001, "--note"), "value_invalid"),
+        (Setting(("data", "train"), "nosuch.json", "--train-data"), "data_missing"),
+        (Setting(("data",), 5, "--set data"), "value_type"),
+        (parse_setting("lifecycle.retrys=1"), "key_unknown"),
+        (parse_setting("labels={a: 1}"), "value_type"),
+    ],
+)
+def test_a_fault_of_an_option_is_named_by_the_option_in_words(tmp_path: Path, setting: Setting, code: str) -> None:
+    experiment = read(tmp_path, None, [setting])
+    assert [(fault.code, str(fault.place)) for fault in experiment.faults] == [(code, setting.option)]
+    with pytest.raises(ProjectError) as refused:
+        check_experiment(experiment)
+    said = str(refused.value)
+    assert setting.option in said
+    assert "config.yaml" not in said
+    assert "^" not in said
+
+
+@pytest.mark.parametrize("key", ["init_from: run/x", "observability: here", "placement: {fleet: A B}", "image: A b"])
+def test_no_message_shows_a_regular_expression(tmp_path: Path, key: str) -> None:
+    (fault,) = read(tmp_path, ("" if key.startswith("image") else IMAGE) + key).faults
+    assert not set("^$\\") & set(fault.message + fault.hint)
+    assert "pattern" not in fault.message
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "hint"),
+    [
+        ("nosuch.json", "data_missing", "from the project's folder"),
+        ("train.py", "data_missing", "write experiments/first/train.py"),
+        ("../secret", "data_outside", "without '..'"),
+        ("s3://bucket/x", "data_scheme", "hf://OWNER/NAME"),
+        ("hf://name", "data_address", "hf://OWNER/NAME"),
+    ],
+)
+def test_data_that_cannot_be_there_is_a_fault(tmp_path: Path, value: str, code: str, hint: str) -> None:
+    (fault,) = read(tmp_path, f"{IMAGE}data: {{train: '{value}'}}\n").faults
+    assert (fault.code, fault.place.line) == (code, 2)
+    assert hint in fault.hint
+
+
+@pytest.mark.parametrize("value", ["experiments/first/train.py", "experiments", "hf://a/b@main", "hf://a/b"])
+def test_data_that_is_there_or_at_a_hub_is_none(tmp_path: Path, value: str) -> None:
+    experiment = read(tmp_path, f"{IMAGE}data: {{train: '{value}', validation: '{value}'}}\n")
+    assert (experiment.faults, experiment.warnings) == ([], [])
+
+
+def test_data_on_the_machines_is_warned_of(tmp_path: Path) -> None:
+    experiment = read(tmp_path, IMAGE + "data: {validation: /nosuch}\n")
+    assert experiment.faults == []
+    assert [(w.code, w.place.line) for w in experiment.warnings] == [("data_unchecked", 2)]
+
+
+def test_data_that_a_rule_leaves_out_does_not_travel(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"big/a.json": "{}", "kept/a.json": "{}", ".sfignore": "big/\n"})
+    experiment, _, contents = build(tmp_path, IMAGE + "data: {train: kept, validation: kept/a.json}\n")
+    check_data_travels(experiment, contents.packed)
+    experiment, _, contents = build(tmp_path, IMAGE + "data: {train: ./big/a.json}\n")
+    with pytest.raises(ProjectError, match=r"(?s)big/a\.json.*\.sfignore"):
+        check_data_travels(experiment, contents.packed)
 
 
 def test_an_experiment_is_named_by_its_name_or_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,6 +299,7 @@ def test_the_jobspec_says_what_the_experiment_says(tmp_path: Path) -> None:
         "hyperparameters: {lr: 1e-5}\nresources: {cpus: 2, memory_gib: 4}\n"
         "lifecycle: {retries: 2, max_runtime_s: 60}\nplacement: {priority: high}\n"
     )
+    write_tree(tmp_path, {"data/a.json": "{}"})
     experiment, resources, contents = build(tmp_path, config)
     spec = build_jobspec(experiment, resources, contents)
     assert (spec.metadata.name, spec.metadata.project, spec.metadata.labels) == ("first", "demo", {"team": "nlp"})

@@ -2,11 +2,11 @@
 
 from starforge.contract.api import RefusalView
 from starforge.contract.jobspec import JobSpec
-from starforge.recipes.faults import describe_nearest
+from starforge.recipes.faults import describe_nearest, join_sentences
 from starforge.recipes.model import Recipe
 from starforge_console.admission.gate import Snapshot, Submission, Verdict
 
-_UPGRADE = "run 'sf recipe upgrade', look at what changed, and submit again"
+_UPGRADE = "make an experiment of the published version with 'sf new', and move your settings and code over"
 
 
 class CatalogGate:
@@ -22,7 +22,7 @@ class CatalogGate:
             missing = self._refuse(
                 "method_unknown",
                 f"the method {asked.name} is not published here",
-                next_step=f"{describe_nearest(asked.name, snapshot.catalog)} 'sf methods' lists them".strip(),
+                next_step=join_sentences(describe_nearest(asked.name, snapshot.catalog), "'sf methods' lists them"),
             )
             return Verdict(refusals=(missing,))
         refusals = [

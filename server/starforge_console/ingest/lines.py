@@ -102,7 +102,7 @@ class _Stopping(msgspec.Struct):
     grace_s: float | None = None
 
     def tell(self, read: Events) -> None:
-        grace = "" if self.grace_s is None else f", {self.grace_s:g} s to end"
+        grace = "" if self.grace_s is None else f", {self.grace_s:.0f} s to end"
         read.notes.append(_clean(f"stopping ({self.why}){grace}"))
 
 

@@ -1,0 +1,63 @@
+"""Checks where the training data is: what can be known of it without a network."""
+
+import os
+import re
+from pathlib import Path, PurePosixPath
+from typing import Final, NamedTuple
+
+from starforge.recipes.faults import Fault, Place
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_HUB: Final = re.compile(r"hf://[^\s/@]+/[^\s/@]+(@\S+)?")
+
+
+class Named(NamedTuple):
+    """A setting that names data, its value, and where it was written."""
+
+    key: str
+    value: str
+    place: Place
+
+
+def find_data_fault(root: Path, folder: str, named: Named) -> Fault | None:
+    """What is wrong with data that the experiment in `folder` (below the project's `root`) names."""
+    key, value, place = named
+    scheme = _SCHEME.match(value)
+    if scheme is not None:
+        return _check_address(scheme[1], named)
+    if is_elsewhere(value):
+        return None
+    path = PurePosixPath(value)
+    if ".." in path.parts:
+        message = f"{key} is {value}, which leads out of the project"
+        return Fault("data_outside", message, place, "name a path below the project's folder, without '..'")
+    if (root / path).exists():
+        return None
+    hint = "paths count from the project's folder"
+    if (root / folder / path).exists():
+        hint = f"write {os.path.normpath(f'{folder}/{value}')}: paths count from the project's folder"
+    return Fault("data_missing", f"{key} is {value}, and the project holds no such path", place, hint)
+
+
+def find_data_warning(named: Named) -> Fault | None:
+    """What cannot be known here of data that lies on the machines."""
+    key, value, place = named
+    if not value.startswith("/"):
+        return None
+    message = f"{key} is {value}, a path of the machines: whether it is there shows when the job is placed"
+    return Fault("data_unchecked", message, place)
+
+
+def is_elsewhere(value: str) -> bool:
+    """Whether data lies outside of the workspace: on the machines, or at a hub."""
+    return value.startswith("/") or _SCHEME.match(value) is not None
+
+
+def _check_address(scheme: str, named: Named) -> Fault | None:
+    key, value, place = named
+    if scheme != "hf":
+        message = f"{key} is {value}, and nothing reads {scheme}: addresses"
+        return Fault("data_scheme", message, place, "name a path, or hf://OWNER/NAME@REVISION")
+    if not _HUB.fullmatch(value):
+        return Fault("data_address", f"{key} is {value}", place, "write hf://OWNER/NAME@REVISION")
+    return None

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from starforge import __version__
-from starforge.errors import StarForgeError
+from starforge.cli.run import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from starforge.contract.launch import Secret
     from starforge_console.ledger.database import Database
@@ -22,15 +22,26 @@ ROLES = ("member", "admin")
 
 
 class _Commands(click.Group):
-    """A group whose commands end with what, why and next step where they raise an error of ours."""
+    """A group that shows errors as `sf` does, and the whole line of every command in its help."""
 
-    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
-        """Run the command that was named."""
-        try:
-            return super().invoke(ctx)
-        except StarForgeError as error:
-            _tell(error)
-            ctx.exit(error.exit_code)
+    def main(
+        self,
+        args: "Sequence[str] | None" = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - the same
+        **extra: Any,  # noqa: ANN401 - the same
+    ) -> Any:  # noqa: ANN401 - the same
+        """Run the command that was named and, unless the caller wants to, end the process."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        sys.exit(run(self, sys.argv[1:] if args is None else args, prog_name or "starforge-console"))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands, each with its first line uncut."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, (command.help or "").partition("\n")[0]) for name, command in found if command])
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -161,11 +172,3 @@ def _link(settings: "ConsoleSettings", code: "Secret") -> str:
 
 def _say(text: str) -> None:
     click.echo(text, err=True)
-
-
-def _tell(error: StarForgeError) -> None:
-    _say(f"error: {error.what}")
-    if error.why:
-        _say(f"  why: {error.why}")
-    if error.next_step:
-        _say(f"  next: {error.next_step}")

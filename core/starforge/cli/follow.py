@@ -10,11 +10,13 @@ import click
 from starforge.cli.logtext import RESET, LogText
 from starforge.cli.output import find_width, has_colour, note, paint
 from starforge.cli.plot import draw_curve
+from starforge.cli.waiting import WaitingLine
 from starforge.client.console import Console
-from starforge.client.streams import AttemptBegins, Change, End, LogBytes, Note, Start, follow
+from starforge.client.streams import AttemptBegins, Change, End, LogBytes, Note, Start, Waiting, follow
 from starforge.contract.api import EventView, JobView
 from starforge.contract.states import JobState
 from starforge.errors import Bug, StarForgeError
+from starforge.recipes.faults import count_of
 
 INTERRUPTED: Final = 130
 _STATE_COLOURS: Final = {"RUNNING": "blue", "SUCCEEDED": "green", "FAILED": "red", "STOPPED": "yellow"}
@@ -94,29 +96,27 @@ class NoLog:
 def follow_job(console: Console, job: str, log: LogWriter, start: Start | None = None) -> JobView | None:
     """Show `job` until it is over; None when the user interrupted, which leaves the job alone."""
     is_first = True
+    waiting = WaitingLine()
     try:
         with closing(follow(console, job, start or Start())) as items:
             for item in items:
+                if not isinstance(item, Waiting):
+                    waiting.leave()
                 match item:
-                    case LogBytes(content):
-                        log.write(content)
                     case AttemptBegins(number):
                         log.finish()
                         log.break_line()
                         if not is_first or number > 1:
                             note(f"── attempt {number} ──")
                         is_first = False
-                    case Change(event):
-                        log.break_line()
-                        _show_event(event)
-                    case Note(text):
-                        log.break_line()
-                        note(text)
                     case End(ended):
                         log.finish()
                         log.break_line()
                         return ended
+                    case _:
+                        _show_item(item, log, waiting)
     except KeyboardInterrupt:
+        waiting.leave()
         log.finish()
         note(f"\nno longer following; {job} goes on. Again: sf job logs -f {job}   End it: sf job stop {job}")
         return None
@@ -142,7 +142,7 @@ def find_plot(console: Console, job: str) -> str | None:
         note(f"the curve is missing: {error}")
         return None
     values = [float(value) for value in curve.values]
-    title = f"{curve.key} ({curve.total_points} points)"
+    title = f"{curve.key} ({count_of(curve.total_points, 'point')})"
     return draw_curve(curve.steps, values, title=title, width=find_width() or _DEFAULT_WIDTH)
 
 
@@ -162,6 +162,20 @@ def decide_exit_code(job: JobView | None) -> int:
 def paint_state(state: str, *, err: bool = True) -> str:
     """A state in its colour, where colours are shown."""
     return paint(state, _STATE_COLOURS.get(state, "cyan"), colour=has_colour(err=err))
+
+
+def _show_item(item: LogBytes | Change | Waiting | Note, log: LogWriter, waiting: WaitingLine) -> None:
+    if isinstance(item, LogBytes):
+        log.write(item.content)
+        return
+    log.break_line()
+    match item:
+        case Change(event):
+            _show_event(event)
+        case Waiting(state, text):
+            waiting.show(state, text)
+        case Note(text):
+            note(text)
 
 
 def _show_event(event: EventView) -> None:

@@ -1,13 +1,17 @@
 """`sf job logs`, `stop`, `delete`."""
 
+import sys
+import time
+
 import click
 
 from starforge.cli.follow import LogWriter, NoLog, RawLog, TextLog, decide_exit_code, follow_job, show_end
-from starforge.cli.output import json_option, note, print_json
+from starforge.cli.output import describe_duration, json_option, note, print_json
 from starforge.cli.session import open_console
 from starforge.client.console import Console
-from starforge.client.streams import Start
+from starforge.client.streams import Start, is_over
 from starforge.contract.api import StopRequest
+from starforge.errors import InputError
 
 
 @click.command()
@@ -20,12 +24,14 @@ from starforge.contract.api import StopRequest
 def logs(job: str, follow: bool, attempt: int | None, offset: int, raw: bool, as_json: bool) -> int:  # noqa: FBT001, PLR0913, PLR0917 - click's
     r"""Print a job's log.
 
-    With -f it goes on until the job ends, through restarts of the console and into later attempts; the exit code is 0
-    only when the job succeeded, and Ctrl-C leaves the job running.
+    With -f it goes on until the job ends, through restarts of the console and into
+    later attempts; the exit code is 0 only when the job succeeded, and Ctrl-C
+    leaves the job running. It gives up when the console is silent for 15 minutes.
 
     \b
     JSON: {job, attempt: number or null, offset, received_to, ended, text}
-    JSON with -f: {job: as `sf job ls` shows it, or null when you left}, printed at the end, without the log
+    JSON with -f: {job: as `sf job ls` shows it, or null when you left}, printed
+          at the end, without the log
     """
     log: LogWriter = NoLog() if as_json else RawLog() if raw else TextLog()
     with open_console() as console:
@@ -48,18 +54,26 @@ def logs(job: str, follow: bool, attempt: int | None, offset: int, raw: bool, as
 def stop(job: str, grace: float | None, text: str | None, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     r"""End a job; it may write a last checkpoint.
 
-    Returns once the wish is kept; `sf job logs -f` shows the end.
+    Returns once the wish is kept; `sf job logs -f` shows the end. A job that has
+    ended already stays as it is.
 
     \b
     JSON: {job: as `sf job ls` shows it}
     """
     with open_console() as console:
-        console.stop(job, StopRequest(grace_s=grace, note=text))
+        before = console.job(job).job
+        if not is_over(before):
+            console.stop(job, StopRequest(grace_s=grace, note=text))
         view = console.job(job).job
     if as_json:
         print_json({"job": view.model_dump(mode="json")})
+    elif is_over(before):
+        ago = describe_duration(time.time() - before.state_since)
+        click.echo(f"{job} ended already, {ago} ago: {before.state} ({before.reason})")
+    elif is_over(view):
+        click.echo(f"{job} is {view.state} ({view.reason})")
     else:
-        click.echo(f"{job} is {view.state}; it is to stop")
+        click.echo(f"stopping {job}, which is {view.state}; follow with: sf job logs -f {job}")
 
 
 @click.command()
@@ -69,11 +83,17 @@ def stop(job: str, grace: float | None, text: str | None, as_json: bool) -> None
 def delete(job: str, yes: bool, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     r"""Remove a finished job with its logs and work.
 
-    Asks on a terminal; elsewhere --yes is needed.
+    Asks on a terminal; elsewhere, and with --json, --yes is needed.
 
     \b
     JSON: {job, deleted: true}
     """
+    if not yes and (as_json or not sys.stdin.isatty()):
+        raise InputError(
+            f"{job} was not removed",
+            why="nobody can be asked whether it may be: " + ("--json was given" if as_json else "stdin is no terminal"),
+            next_step=f"sf job delete {job} --yes",
+        )
     if not yes:
         click.confirm(f"remove {job} with its logs, outputs and checkpoints?", abort=True, err=True)
     with open_console() as console:

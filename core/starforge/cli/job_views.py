@@ -1,19 +1,25 @@
 """`sf job ls` and `sf job show`: what the console knows of jobs."""
 
+import re
 import time
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from starforge.cli.follow import find_plot, paint_state
-from starforge.cli.output import describe_bytes, describe_duration, json_option, print_json, print_table
+from starforge.cli.output import describe_bytes, describe_duration, join_lines, json_option, print_json, print_table
 from starforge.cli.session import open_console
 from starforge.client.console import Console
 from starforge.contract.api import EventView, JobDetail, JobView, Outputs
+from starforge.contract.states import JobState
+
+STATES: Final = tuple(str(state) for state in JobState)
+_SHOWN_DIGITS: Final = 12
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @click.command()
-@click.option("--state", help="Only jobs in this state.")
+@click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="Only jobs in this state.")
 @click.option("--project", help="Only jobs of this project.")
 @click.option("--user", help="Only jobs of this user; `me` is yourself.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=30, show_default=True, help="At most so many.")
@@ -22,13 +28,14 @@ def ls(state: str | None, project: str | None, user: str | None, limit: int, as_
     r"""List jobs, newest first.
 
     \b
-    JSON: {items: [{id, name, project, user, state, reason, desired, note, fleet, gpus, attempt, submitted_at,
-                    started_at, ended_at, retry_at, state_since}]}
+    JSON: {items: [{id, name, project, user, state, reason, desired, note, fleet,
+                    gpus, attempt, submitted_at, started_at, ended_at, retry_at,
+                    state_since}]}
     Times are Unix seconds.
     """
     with open_console() as console:
         chosen = console.whoami().user if user == "me" else user
-        wanted = {"state": state.upper() if state else None, "project": project, "user": chosen}
+        wanted = {"state": state, "project": project, "user": chosen}
         jobs = console.jobs({key: value for key, value in wanted.items() if value}, limit)
     if as_json:
         print_json({"items": [job.model_dump(mode="json") for job in jobs]})
@@ -38,7 +45,9 @@ def ls(state: str | None, project: str | None, user: str | None, limit: int, as_
         return
     now = time.time()
     rows = [
-        (job.id, job.name, job.user, job.state, describe_gpus(job), describe_age(job, now), job.note) for job in jobs
+        # A note may hold lines of its own; a row of the table is one, also for whoever reads it from a pipe.
+        (job.id, job.name, job.user, job.state, describe_gpus(job), describe_age(job, now), join_lines(job.note))
+        for job in jobs
     ]
     print_table(("JOB", "EXPERIMENT", "USER", "STATE", "GPUS", "SINCE", "NOTE"), rows)
 
@@ -50,8 +59,9 @@ def show(job: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags 
     r"""Show everything about a job.
 
     \b
-    JSON: {job, spec, spec_digest, admission, events, attempts, log, outputs: {artifacts, checkpoints},
-           metrics: {key: count of points}}
+    JSON: {job, spec, spec_digest, admission, events, attempts, log,
+           outputs: {artifacts, checkpoints}, metrics: {key: count of points}}
+    Digests are shown short; --json holds the whole of them.
     """
     with open_console() as console:
         detail, outputs = console.job(job), console.outputs(job)
@@ -73,6 +83,20 @@ def describe_age(job: JobView, now: float) -> str:
     return describe_duration(now - job.state_since)
 
 
+def describe_place(detail: JobDetail) -> str:
+    """Where the job runs or ran last, or where it is to run."""
+    if detail.attempts:
+        newest = detail.attempts[-1]
+        node = newest.node or "a machine not told"
+        return f"{newest.fleet}, on {node}" if newest.fleet else f"on {node}"
+    return f"{detail.job.fleet}, not placed yet" if detail.job.fleet else "any fleet, not placed yet"
+
+
+def shorten_digests(text: str) -> str:
+    """`text` with its digests cut to as many digits as tell them apart."""
+    return _DIGEST.sub(lambda found: found[0][: len("sha256:") + _SHOWN_DIGITS], text)
+
+
 def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None:
     job, spec = detail.job, detail.spec.spec
     retrying = " (to be retried)" if job.retry_at is not None else ""
@@ -80,11 +104,14 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
     facts = [
         ("experiment", f"{job.project}/{job.name} of {job.user}"),
         ("method", f"{spec.recipe.name} {spec.recipe.version}"),
-        ("image", spec.framework.image),
-        ("fleet", job.fleet or "not placed"),
+        ("image", shorten_digests(spec.framework.image)),
+        ("fleet", describe_place(detail)),
         ("GPUs", describe_gpus(job)),
-        ("commit", (spec.provenance.commit or "none") + (" (with changes)" if spec.provenance.dirty else "")),
-        ("workspace", spec.workspace.digest),
+        (
+            "commit",
+            (spec.provenance.commit or "none")[:_SHOWN_DIGITS] + (" (with changes)" if spec.provenance.dirty else ""),
+        ),
+        ("workspace", shorten_digests(spec.workspace.digest)),
         ("log", _describe_log(detail)),
         ("admitted", ", ".join(f"{check.gate} {check.outcome}" for check in detail.admission.checks)),
     ]
@@ -108,9 +135,9 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
 
 def _describe_log(detail: JobDetail) -> str:
     log = detail.log
-    produced = "" if log.produced_bytes is None else f" of {log.produced_bytes}"
+    produced = "" if log.produced_bytes is None else f" of {describe_bytes(log.produced_bytes)}"
     missing = f", missing {', '.join(f'{start}-{end}' for start, end in log.missing)}" if log.missing else ""
-    return f"{log.received_bytes}{produced} bytes{missing}"
+    return f"{describe_bytes(log.received_bytes)}{produced}{missing}"
 
 
 def _describe_event(event: EventView) -> str:

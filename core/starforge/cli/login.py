@@ -1,8 +1,9 @@
 """`sf login`, `sf logout`, `sf status`: who is signed in where."""
 
+import re
 import sys
 import time
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -13,8 +14,12 @@ from starforge.client.console import Console
 from starforge.client.http import Connection, is_loopback, parse_server
 from starforge.client.login import Session, forget_session, save_registry, save_session
 from starforge.contract.api import WhoAmI
-from starforge.errors import InputError
+from starforge.errors import InputError, SignInRequired
 from starforge.hardware.profiles import BUILT_IN
+from starforge.recipes.faults import join_sentences
+
+_TOKEN: Final = re.compile(r"sf[a-z]_[A-Za-z0-9_-]{20,200}")
+_MAKE_ONE: Final = "make one with `starforge-console token create --user NAME`, or on the Tokens page"
 
 
 @click.command()
@@ -33,13 +38,18 @@ def login(server: str, as_json: bool) -> None:  # noqa: FBT001 - click passes fl
     if address.startswith("http://") and not is_loopback(address):
         warn(f"{address} is not encrypted: the token can be read on the way")
     token = _read_token()
-    with Connection(address, token) as connection:
-        console = Console(connection)
-        who = console.whoami()
-        profiles = [profile.model_dump() for profile in console.profiles().items]
+    try:
+        with Connection(address, token) as connection:
+            console = Console(connection)
+            who = console.whoami()
+            profiles = [profile.model_dump() for profile in console.profiles().items]
+    except SignInRequired as error:
+        # Who is at it already is not told to sign in.
+        why = join_sentences(error.what, error.why)
+        raise SignInRequired(f"{address} does not take this token", why=why, next_step=_MAKE_ONE) from error
     save_session(Session(address, token))
     save_registry(profiles)
-    names = [str(profile["name"]) for profile in profiles]
+    names = list(dict.fromkeys(str(profile["name"]) for profile in profiles))
     if as_json:
         print_json({"server": address, **describe_who(who), "profiles": names})
         return
@@ -101,7 +111,9 @@ def _read_token() -> str:
     else:
         token = sys.stdin.readline().strip()
     if not token:
-        raise InputError("no token was given", next_step="sf login --server URL < token-file")
-    if not token.isascii() or not token.isprintable() or " " in token:
-        raise InputError("what was given is no token", why="it holds blanks or other characters that no token has")
+        raise InputError("no token was given", why="standard input was empty", next_step=_MAKE_ONE)
+    if not _TOKEN.fullmatch(token):
+        raise InputError(
+            "this is no token", why="a token looks like sfp_ and 43 letters and digits", next_step=_MAKE_ONE
+        )
     return token

@@ -1,9 +1,5 @@
-"""The command `sf`: its groups, its exit codes, and how an error is shown.
+"""The command `sf` and its groups."""
 
-Exit codes: 0 done, 1 an answer that is no success, 2 what was given cannot be used, 130 interrupted.
-"""
-
-import os
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -12,10 +8,7 @@ import click
 
 from starforge import __version__
 from starforge.cli.lazy import LazyCommand, LazyGroup
-from starforge.cli.output import print_error
-from starforge.errors import StarForgeError
-
-INTERRUPTED: Final = 130
+from starforge.cli.run import run
 
 _COMMANDS: Final = {
     "init": LazyCommand("starforge.cli.init:init", "Make a project in a new folder."),
@@ -47,22 +40,7 @@ def root() -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run `sf` with `args` (None: the process's own) and end the process with its exit code."""
-    words = list(sys.argv[1:] if args is None else args)
-    try:
-        code = root.main(words, prog_name="sf", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        code = INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered has no reader any more
-        code = 1
-    except StarForgeError as error:
-        print_error(error, as_json="--json" in words)
-        code = error.exit_code
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(run(root, sys.argv[1:] if args is None else args, "sf"))
 
 
 if __name__ == "__main__":

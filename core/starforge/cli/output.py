@@ -33,13 +33,18 @@ def print_error(error: StarForgeError, *, as_json: bool) -> None:
 
 
 def render_error(error: StarForgeError, *, colour: bool) -> str:
-    """The error as up to three parts."""
+    """The error as up to three parts, which stand below one another."""
     lines = [f"{paint('error:', 'red', colour=colour)}  {_indent(error.what)}"]
     if error.why:
         lines.append(f"{paint('why:', 'yellow', colour=colour)}    {_indent(error.why)}")
     if error.next_step:
         lines.append(f"{paint('next:', 'green', colour=colour)}   {_indent(error.next_step)}")
     return "\n".join(lines)
+
+
+def join_lines(text: str) -> str:
+    """`text` as one line."""
+    return " ".join(text.split())
 
 
 def note(text: str) -> None:

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from starforge.client.console import Console, LogPart
 from starforge.client.http import Connection
+from starforge.client.patience import PATIENT, Outage, Patience, take_next
 from starforge.contract.api import EventView, JobView
 from starforge.contract.states import ENDED, JobState
 from starforge.errors import Busy, Unavailable
@@ -18,6 +19,8 @@ _LAST_LOG_S: Final = 30.0
 _FIRST_PAUSE_S: Final = 0.1
 _MAX_PAUSE_S: Final = 5.0
 _IDLE_S: Final = 1.0
+_LOOK_S: Final = 1.0
+_PREPARING: Final = frozenset({JobState.QUEUED, JobState.SUBMITTED, JobState.PENDING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,14 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """What the console says of a job beside its events, such as what it waits for; told at every look at the job."""
+
+    state: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """Something about following itself, for a person."""
 
@@ -56,7 +67,7 @@ class End:
 
 
 AnswerT = TypeVar("AnswerT")
-Item: TypeAlias = AttemptBegins | LogBytes | Change | Note | End
+Item: TypeAlias = AttemptBegins | LogBytes | Change | Waiting | Note | End
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,24 +84,27 @@ def is_over(job: JobView) -> bool:
     return job.state in set(ENDED) and not (job.state == JobState.FAILED and job.retry_at is not None)
 
 
-def follow(console: Console, job: str, start: Start = Start()) -> Generator[Item, None, None]:
+def follow(
+    console: Console, job: str, start: Start = Start(), patience: Patience = PATIENT
+) -> Generator[Item, None, None]:
     """What happens to `job` until it is over, without a lost or doubled byte. Ends with `End`.
 
-    While the console is away it is asked again and again, and one note says so. Closing the iterator ends the calls;
-    the job is not touched.
+    While the console is away it is asked again and again, for as long as `patience` says, and notes say so. Closing the
+    iterator ends the calls; the job is not touched.
 
     Raises:
-        StarForgeError: the console refuses (signed out, no such job).
+        StarForgeError: the console refuses (signed out, no such job), or was silent for too long.
+        BrokenPipeError: nobody wants to know any more.
 
     """
-    follower = _Follower(job, start)
+    follower = _Follower(job, start, patience)
     for loop in (follower.follow_log, follower.follow_events):
         # Each has a connection of its own, which it closes itself: one that waits cannot be closed from outside.
         own = console.connection.make_twin()
         threading.Thread(target=follower.run, args=(loop, own), daemon=True, name=f"follow-{job}").start()
     try:
         while True:
-            item = follower.items.get()
+            item = take_next(follower.items, patience, _LOOK_S)
             if isinstance(item, BaseException):
                 raise item
             yield item
@@ -98,30 +112,6 @@ def follow(console: Console, job: str, start: Start = Start()) -> Generator[Item
                 return
     finally:
         follower.stopped.set()
-
-
-class _Outage:
-    """Says once that the console is away, and once that it is back, whichever thread sees it first."""
-
-    def __init__(self, items: "queue.SimpleQueue[Item | BaseException]") -> None:
-        self._items = items
-        self._lock = threading.Lock()
-        self._is_away = False
-        self.count = 0
-
-    def note_away(self, error: Unavailable) -> None:
-        with self._lock:
-            if not self._is_away:
-                self.count += 1
-                self._items.put(Note(f"{error.what}; trying again until it answers"))
-            self._is_away = True
-
-    def note_back(self, count: int) -> None:
-        """Take the success of a call that began after outage `count`; one that began before says nothing of now."""
-        with self._lock:
-            if self._is_away and count == self.count:
-                self._items.put(Note("the console answers again"))
-                self._is_away = False
 
 
 @dataclass(slots=True)
@@ -139,14 +129,17 @@ class _Reading:
 class _Follower:
     """Two loops, one for the log and one for events, that fill one queue."""
 
-    def __init__(self, job: str, start: Start) -> None:
+    def __init__(self, job: str, start: Start, patience: Patience) -> None:
         self._job = job
         self._start = start
         self.items: queue.SimpleQueue[Item | BaseException] = queue.SimpleQueue()
         self.stopped = threading.Event()
-        self._outage = _Outage(self.items)
+        self._outage = Outage(patience, f"sf job logs -f {job}", lambda text: self.items.put(Note(text)))
         self._events_lock = threading.Lock()
         self._last_event = 0
+        self._event_note = ""
+        self._seen_note = ""
+        self._is_preparing = False
         self._changed = threading.Event()
 
     def run(self, loop: Callable[[Console], None], connection: Connection) -> None:
@@ -174,7 +167,8 @@ class _Follower:
                 return
 
     def _read(self, console: Console, reading: "_Reading") -> LogPart:
-        wait_s = POLL_WAIT_S if reading.deadline is None else 1
+        # Until it runs there is no log, and what it waits for is to be seen soon.
+        wait_s = 1 if self._is_preparing or reading.deadline is not None else POLL_WAIT_S
         return console.log(self._job, reading.offset, wait_s=wait_s, attempt=reading.attempt)
 
     def _decide_after_silence(self, console: Console, reading: "_Reading", *, ended: bool) -> bool:
@@ -226,7 +220,20 @@ class _Follower:
 
     def _load_job(self, console: Console) -> JobView | None:
         detail = self._patiently(lambda: console.job(self._job))
-        return None if detail is None else detail.job
+        if detail is None:
+            return None
+        self._is_preparing = detail.job.state in _PREPARING
+        self._tell_waiting(console, detail.job)
+        return detail.job
+
+    def _tell_waiting(self, console: Console, job: JobView) -> None:
+        if not job.note or job.state in ENDED:
+            return
+        if job.note != self._seen_note:
+            self._fetch_events(console, 0)  # a note that came with an event is told by the event
+            self._seen_note = job.note
+        if job.note != self._event_note:
+            self.items.put(Waiting(job.state, job.note))
 
     def _fetch_events(self, console: Console, wait_s: int) -> None:
         after = self._last_event
@@ -237,6 +244,8 @@ class _Follower:
             for event in answer.items:
                 if event.number > self._last_event:
                     self._last_event = event.number
+                    if event.kind == "state":
+                        self._event_note = event.note
                     self.items.put(Change(event))
                     self._changed.set()
 

@@ -63,16 +63,22 @@ def test_signing_in_keeps_the_token_for_this_user_and_never_prints_it(
 
 def test_a_token_that_the_server_refuses_is_not_kept(sf: Sf, state: ConsoleState, tmp_path: Path) -> None:
     with serve(state) as url:
-        result = sf("login", "--server", url, stdin="wrong-token\n")
-    assert result.code == 1
-    assert "wrong-token" not in result.err
+        result = sf("login", "--server", url, stdin=f"sfp_{'w' * 43}\n")
+    assert (result.code, len(state.seen)) == (1, 1)
+    assert "www" not in result.err
+    assert "starforge-console token create --user NAME" in result.err
+    assert "sf login" not in result.err
     assert not (tmp_path / "config/credential.json").exists()
 
 
-@pytest.mark.parametrize("stdin", ["", "\n", "two words\n", "tökén\n"])
-def test_what_is_no_token_is_not_sent(sf: Sf, state: ConsoleState, stdin: str) -> None:
+@pytest.mark.parametrize("stdin", ["", "\n", "two words\n", "tökén\n", "sfp_short\n", "http://x/signin/abc\n"])
+def test_what_is_no_token_is_not_sent_and_the_way_to_one_is_named(sf: Sf, state: ConsoleState, stdin: str) -> None:
     with serve(state) as url:
-        assert sf("login", "--server", url, stdin=stdin).code == 2
+        result = sf("login", "--server", url, stdin=stdin)
+    assert result.code == 2
+    assert "starforge-console token create --user NAME" in result.err
+    assert "sf login" not in result.err
+    assert not stdin.strip() or stdin.strip() not in result.err
     assert state.seen == []
 
 
@@ -188,7 +194,9 @@ def test_following_with_json_prints_one_document_at_the_end(sf: Sf, state: Conso
 
 
 def start_sf(project: Path, *words: str) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-m", "starforge.cli.main", *words]
+    # A shell's background job, which these tests may be, hands down an interrupt that is ignored.
+    heed = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    argv = [sys.executable, "-c", f"{heed}from starforge.cli.main import main; main(sys.argv[1:])", *words]
     return subprocess.Popen(argv, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -282,10 +290,35 @@ def test_raw_bytes_come_as_they_are(project: Path, state: ConsoleState, ended_jo
     assert done.stdout == b"\x1b[2J\xff\x00"
 
 
-def test_a_job_is_stopped_and_deleted(sf: Sf, state: ConsoleState, ended_job: str) -> None:
-    assert sf("job", "stop", ended_job, "--grace", "5", "--note", "enough", "--json").json["job"]["desired"] == "stop"
+@pytest.mark.usefixtures("server", "project")
+def test_a_job_that_runs_is_stopped_and_the_way_to_watch_its_end_is_named(sf: Sf, state: ConsoleState) -> None:
+    job = sf("submit", "first", "--profile", "cpu").out.strip()
+    assert sf("job", "stop", job, "--grace", "5", "--note", "enough", "--json").json["job"]["desired"] == "stop"
     assert json.loads(state.seen[-2].body) == {"grace_s": 5.0, "note": "enough"}
-    assert sf("job", "delete", ended_job, "--json").code == 130
+    assert sf("job", "stop", job).out == f"stopping {job}, which is QUEUED; follow with: sf job logs -f {job}\n"
+
+
+def test_a_job_that_has_ended_is_not_asked_to_stop(sf: Sf, state: ConsoleState, ended_job: str) -> None:
+    result = sf("job", "stop", ended_job)
+    assert (result.code, result.err) == (0, "")
+    assert f"{ended_job} ended already" in result.out
+    assert "SUCCEEDED (exited_zero)" in result.out
+    assert sf("job", "stop", ended_job, "--json").json["job"]["state"] == "SUCCEEDED"
+    assert [seen for seen in state.seen if seen.path.endswith("/stop")] == []
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=str)
+def test_where_nobody_can_be_asked_deleting_wants_yes(
+    sf: Sf, state: ConsoleState, ended_job: str, more: list[str]
+) -> None:
+    result = sf("job", "delete", ended_job, *more, stdin="y\n")
+    assert (result.code, ended_job in state.jobs) == (2, True)
+    assert f"sf job delete {ended_job} --yes" in result.err
+    assert "interrupted" not in result.err
+    assert not more or result.json["error"]["code"] == "input_invalid"
+
+
+def test_a_job_is_deleted(sf: Sf, state: ConsoleState, ended_job: str) -> None:
     assert ended_job in state.jobs
     assert sf("job", "delete", ended_job, "--yes", "--json").json == {"job": ended_job, "deleted": True}
     result = sf("job", "show", ended_job)

@@ -24,6 +24,7 @@ def build_api(services: ApiServices) -> FastAPI:
     app = _build_app()
     app.state.services = services
     app.state.polls = LongPolls(services.wakeups)
+    app.state.uploads = blobs.build_uploads()
     supply_pages(app, services)
     return app
 

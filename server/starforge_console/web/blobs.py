@@ -3,14 +3,22 @@
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Path, Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from starforge.contract.api import BlobState
 from starforge.contract.ids import Digest
 from starforge.errors import InputError
 from starforge_console.blobs.upload import Encoding
+from starforge_console.web.body import Patience, read_pieces
 from starforge_console.web.deps import Reader, Services, Submitter
 from starforge_console.web.problems import problem_responses
+from starforge_console.web.room import Room
+
+UPLOADS_AT_ONCE: Final = 16
+"""Each may make its decoder keep 128 MiB."""
+UPLOADS_OF_ONE_USER: Final = 4
+PATIENCE: Final = Patience(idle_s=30.0, grace_s=60.0, least_bytes_s=8 << 10)
 
 router = APIRouter(tags=["blobs"])
 
@@ -40,14 +48,26 @@ async def find_blob(services: Services, _account: Reader, digest: DigestPath) ->
 )
 async def put_blob(
     services: Services,
-    _account: Submitter,
+    account: Submitter,
     digest: DigestPath,
     request: Request,
     content_encoding: Annotated[str, Header(max_length=100)] = Encoding.IDENTITY.value,
 ) -> Response:
     """Keep the content that the digest names; sending it again is fine."""
-    size = await services.blobs.put(Digest(digest), request.stream(), _parse_encoding(content_encoding))
+    encoding = _parse_encoding(content_encoding)
+    uploads: Room = request.app.state.uploads
+    with uploads.hold(account.user) as hold:
+        hold.grow(1)
+        try:
+            size = await services.blobs.put(Digest(digest), read_pieces(request.receive, PATIENCE), encoding)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it
     return _answer(digest, size)
+
+
+def build_uploads() -> Room:
+    """Room for uploads, counted one by one: in all, and of each user."""
+    return Room(UPLOADS_AT_ONCE, UPLOADS_OF_ONE_USER)
 
 
 def _parse_encoding(text: str) -> Encoding:

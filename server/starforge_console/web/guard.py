@@ -1,20 +1,32 @@
-"""Refuses bodies that are too large, too deep or no UTF-8 before anything parses them.
+"""Takes no body of a stranger's, and none that is too large, slow, deep or no UTF-8, before anything parses it.
 
-Uploads of blobs are streamed past it: the blob store has a bound of its own.
+Whose token it is gets decided first: the API has no use for a body without one. Pages take forms of visitors, small
+ones. Uploads of blobs are streamed past it: their route decides about the token and has bounds of its own.
 """
 
+import contextlib
 import re
 from typing import Final
 
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from starforge.contract.api import API_PREFIX
 from starforge.errors import InputError, StarForgeError
+from starforge_console.accounts.sign_in import Accounts
 from starforge_console.errors import TooLarge
+from starforge_console.web.body import USUAL, Patience, read_pieces
 from starforge_console.web.problems import render_error
+from starforge_console.web.room import Hold, Room
 
 BODY_BYTES: Final = 1 << 20
+FORM_BYTES: Final = 256 << 10
 DEEPEST: Final = 64
+IN_FLIGHT_BYTES: Final = 64 << 20
+STRANGERS_BYTES: Final = 16 << 20
+SHARES: Final = 16
+"""One user, or one visitor's address, may hold such a part."""
 
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _OPENING: Final = frozenset(b"[{")
@@ -25,23 +37,51 @@ _STREAMED: Final = ("PUT", f"{API_PREFIX}/blobs/")
 class BodyGuard:
     """Pure ASGI: a class around each request and response would cost more than most of the requests."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, patience: Patience = USUAL) -> None:
         self._app = app
+        self._patience = patience
+        self._members = Room(IN_FLIGHT_BYTES, IN_FLIGHT_BYTES // SHARES)
+        self._strangers = Room(STRANGERS_BYTES, STRANGERS_BYTES // SHARES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its body read and checked, or answer why not."""
         if scope["type"] != "http" or _has_no_body(scope) or _is_streamed(scope):
             await self._app(scope, receive, send)
             return
-        try:
-            body = await _read_body(scope, receive)
-        except StarForgeError as error:
-            response = render_error(error)
-            response.headers["Connection"] = "close"  # the rest of the body is on its way and nobody reads it
-            await response(scope, receive, send)
-            return
-        if body is not None:
+        with contextlib.ExitStack() as held:
+            try:
+                body = await self._read(scope, receive, held)
+            except StarForgeError as error:
+                # What is still to come of the body is read and dropped by the server, for a while.
+                await render_error(error)(scope, receive, send)
+                return
+            except ClientDisconnect:
+                return
             await self._app(scope, _replay(body, receive), send)
+
+    async def _read(self, scope: Scope, receive: Receive, held: contextlib.ExitStack) -> bytes:
+        headers = Headers(scope=scope)
+        peer = scope["client"][0] if scope.get("client") else "unknown"
+        if str(scope["path"]).startswith(f"{API_PREFIX}/"):
+            account = await _accounts_of(scope).authenticate(headers.get("authorization"), peer)
+            hold, limit_bytes = held.enter_context(self._members.hold(account.user)), BODY_BYTES
+        else:
+            hold, limit_bytes = held.enter_context(self._strangers.hold(peer)), FORM_BYTES
+        announced = headers.get("content-length", "0")
+        if announced.isdigit() and int(announced[:18]) > limit_bytes:
+            raise _too_large(limit_bytes)
+        body = await self._gather(receive, hold, limit_bytes)
+        check_body(body)
+        return body
+
+    async def _gather(self, receive: Receive, hold: Hold, limit_bytes: int) -> bytes:
+        body = bytearray()
+        async for piece in read_pieces(receive, self._patience):
+            if len(body) + len(piece) > limit_bytes:
+                raise _too_large(limit_bytes)
+            hold.grow(len(piece))
+            body += piece
+        return bytes(body)
 
 
 def check_body(body: bytes) -> None:
@@ -64,27 +104,13 @@ def _is_streamed(scope: Scope) -> bool:
     return scope["method"] == method and str(scope["path"]).startswith(prefix)
 
 
-async def _read_body(scope: Scope, receive: Receive) -> bytes | None:
-    """The whole body; None when the caller left."""
-    announced = dict(scope["headers"]).get(b"content-length", b"0")
-    if announced.isdigit() and int(announced) > BODY_BYTES:
-        raise _too_large()
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        body += message.get("body", b"")
-        if len(body) > BODY_BYTES:
-            raise _too_large()
-        if not message.get("more_body", False):
-            break
-    check_body(bytes(body))
-    return bytes(body)
+def _accounts_of(scope: Scope) -> Accounts:
+    accounts: Accounts = scope["app"].state.services.accounts
+    return accounts
 
 
-def _too_large() -> TooLarge:
-    return TooLarge(f"the body is larger than {BODY_BYTES} bytes", next_step="send less")
+def _too_large(limit_bytes: int) -> TooLarge:
+    return TooLarge(f"the body is larger than {limit_bytes} bytes", next_step="send less")
 
 
 def _depth(body: bytes) -> int:

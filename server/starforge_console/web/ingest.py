@@ -22,7 +22,8 @@ from starforge_console.ingest.tokens import IngestTokens
 from starforge_console.ledger.reports import IngestGrant
 from starforge_console.telemetry.metrics import IngestCounters
 from starforge_console.wakeups import BACKEND, Wakeups, job_topic
-from starforge_console.web.ingest_body import Room, largest_body, read_body
+from starforge_console.web.ingest_body import build_room, read_body
+from starforge_console.web.room import Room
 
 EXIT_RECORD_BYTES: Final = 64 << 10
 _OFFSET_DIGITS: Final = 18
@@ -38,7 +39,7 @@ class IngestServices:
     presence: Presence
     wakeups: Wakeups
     counters: IngestCounters
-    room: Room = field(default_factory=Room)
+    room: Room = field(default_factory=build_room)
 
 
 def build_ingest(services: IngestServices) -> Starlette:
@@ -63,8 +64,8 @@ class _Handlers:
         """Take bytes of one stream."""
         grant = await self._authenticate(request)
         offset = _parse_offset(request.query_params.get("offset", ""))
-        with self._services.room.hold(largest_body(request, BODY_BYTES)):
-            content = await read_body(request, BODY_BYTES)
+        with self._services.room.hold(grant.attempt.id) as hold:
+            content = await read_body(request, BODY_BYTES, hold)
             stream = request.path_params["stream"]
             received = await self._services.receiver.take(grant.attempt, stream, offset, content)
         return self._answer(grant, received.received_to)
@@ -72,8 +73,8 @@ class _Handlers:
     async def exit(self, request: Request) -> Response:
         """Hear that the attempt has ended: the record itself is read from the storage, this only makes it sooner."""
         grant = await self._authenticate(request)
-        with self._services.room.hold(largest_body(request, EXIT_RECORD_BYTES)):
-            record = _parse_exit(await read_body(request, EXIT_RECORD_BYTES))
+        with self._services.room.hold(grant.attempt.id) as hold:
+            record = _parse_exit(await read_body(request, EXIT_RECORD_BYTES, hold))
         if record.attempt != grant.attempt.id:
             raise InputError(f"the record is of attempt {record.attempt!r:.80}, the token of {grant.attempt.id}")
         self._services.wakeups.notify(BACKEND, job_topic(grant.attempt.job))
@@ -88,11 +89,11 @@ class _Handlers:
         token = token.strip()
         if scheme.lower() != "bearer" or not 0 < len(token) <= _TOKEN_CHARACTERS:
             raise TokenRefused("no ingest token came with the request", next_step="send it as 'Authorization: Bearer'")
-        grant = await self._services.tokens.load_grant(token)
-        self._services.presence.note(grant.attempt.id)
-        return grant
+        return await self._services.tokens.load_grant(token)
 
     def _answer(self, grant: IngestGrant, received_to: int | None) -> Response:
+        # Only now: an attempt whose requests come to nothing is read from its spool instead.
+        self._services.presence.note(grant.attempt.id)
         wish = self._services.tokens.wish_of(grant)
         return _json({"received_to": received_to, "desired": wish.desired.value, "grace_s": wish.grace_s})
 

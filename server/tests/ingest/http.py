@@ -16,7 +16,9 @@ from starforge_console.ingest.presence import Presence
 from starforge_console.ingest.tokens import IngestTokens
 from starforge_console.ledger.reports import ReportingAttempt
 from starforge_console.web.ingest import IngestServices, build_ingest
-from starforge_console.web.ingest_body import Room
+from starforge_console.web.ingest_body import build_room
+from starforge_console.web.protocol import BoundedProtocol
+from starforge_console.web.room import Room
 
 TOKEN = "sfa_of-this-attempt"  # noqa: S105 - a made-up one
 
@@ -43,12 +45,15 @@ async def serve(folder: Path, room: Room | None = None) -> AsyncIterator[Served]
             presence=presence,
             wakeups=site.wakeups,
             counters=site.counters,
-            room=room or Room(),
+            room=room or build_room(),
         )
         listener = socket.create_server(("127.0.0.1", 0))
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server = uvicorn.Server(uvicorn.Config(build_ingest(services), log_config=None, lifespan="off", ws="none"))
+        config = uvicorn.Config(
+            build_ingest(services), http=BoundedProtocol, log_config=None, lifespan="off", ws="none"
+        )
+        server = uvicorn.Server(config)
         with contextlib.closing(listener):
             # The socket listens already: whoever connects before the server has started waits in its backlog.
             task = asyncio.create_task(server.serve(sockets=[listener]))

@@ -1,14 +1,18 @@
+import asyncio
+import contextlib
 import gzip
 import tracemalloc
 
 import pytest
 from starlette.requests import Request
-from starlette.types import Message
+from starlette.types import Message, Receive
 
 from server.tests.ingest.builders import run
 from starforge.errors import Busy
 from starforge_console.errors import TooLarge
-from starforge_console.web.ingest_body import Room, read_body
+from starforge_console.web.body import BodyTooSlow, Patience, read_pieces
+from starforge_console.web.ingest_body import build_room, read_body
+from starforge_console.web.room import Room
 
 LIMIT_BYTES = 1 << 20
 
@@ -25,7 +29,7 @@ def test_a_gzip_bomb_is_never_unpacked_beyond_the_limit() -> None:
     tracemalloc.start()
     try:
         with pytest.raises(TooLarge):
-            run(read_body(_request(bomb, "gzip"), LIMIT_BYTES))
+            run(_read(bomb, "gzip"))
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -34,13 +38,74 @@ def test_a_gzip_bomb_is_never_unpacked_beyond_the_limit() -> None:
 
 def test_a_body_of_exactly_the_limit_is_taken() -> None:
     body = b"x" * LIMIT_BYTES
-    assert run(read_body(_request(gzip.compress(body), "gzip"), LIMIT_BYTES)) == body
-    assert run(read_body(_request(body, "identity"), LIMIT_BYTES)) == body
+    assert run(_read(gzip.compress(body), "gzip")) == body
+    assert run(_read(body, "identity")) == body
 
 
-def test_room_is_given_back_also_after_an_error() -> None:
-    room = Room(limit_bytes=10)
-    with pytest.raises(TooLarge), room.hold(10):
-        raise TooLarge("more")
-    with room.hold(10), pytest.raises(Busy), room.hold(1):
-        pass
+def test_room_is_given_back_also_after_a_refusal() -> None:
+    room = Room(limit=10, share=10)
+    with room.hold("a") as hold:
+        hold.grow(8)
+        with pytest.raises(Busy):
+            hold.grow(4)
+    with room.hold("a") as hold, room.hold("b") as other:
+        hold.grow(10)
+        with pytest.raises(Busy):
+            other.grow(1)
+    with room.hold("b") as other:
+        other.grow(10)
+
+
+def test_nobody_holds_more_than_a_share() -> None:
+    room = Room(limit=10, share=4)
+    with room.hold("a") as first, room.hold("a") as second, room.hold("b") as other:
+        first.grow(3)
+        with pytest.raises(Busy):
+            second.grow(2)
+        second.grow(1)
+        other.grow(4)
+
+
+def test_room_is_taken_for_what_has_come_and_not_for_what_was_announced() -> None:
+    async def _scenario() -> None:
+        room = Room(limit=100, share=100)
+        with room.hold("a") as hold:
+            pieces = iter([b"x" * 60])
+
+            async def _receive() -> Message:
+                assert hold.size == 0
+                return {"type": "http.request", "body": next(pieces), "more_body": False}
+
+            request = Request({"type": "http", "headers": [(b"content-length", b"1000000")]}, _receive)
+            assert len(await read_body(request, LIMIT_BYTES, hold)) == 60
+            assert hold.size == 60
+
+    run(_scenario())
+
+
+def test_a_body_of_which_nothing_comes_is_not_waited_for() -> None:
+    async def _never() -> Message:
+        await asyncio.Event().wait()
+        return {}
+
+    with pytest.raises(BodyTooSlow, match="nothing came"):
+        run(_gather(_never, Patience(idle_s=0.05)))
+
+
+def test_a_body_that_trickles_is_not_waited_for() -> None:
+    async def _trickle() -> Message:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), 0.02)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    with pytest.raises(BodyTooSlow, match="bytes a second"):
+        run(_gather(_trickle, Patience(idle_s=5, grace_s=0.1, least_bytes_s=1000)))
+
+
+async def _gather(receive: Receive, patience: Patience) -> bytes:
+    return b"".join([piece async for piece in read_pieces(receive, patience)])
+
+
+async def _read(body: bytes, encoding: str) -> bytes:
+    with build_room().hold("a") as hold:
+        return await read_body(_request(body, encoding), LIMIT_BYTES, hold)

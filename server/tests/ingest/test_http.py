@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import gzip
 import json
 import threading
@@ -15,10 +16,11 @@ from starforge.contract.capsule import ExitRecord, Ingest
 from starforge.runner.sender import Sender
 from starforge.runner.spool import Spool
 from starforge.runner.wishes import Wishes
+from starforge_console.domain.tokens import hash_token
 from starforge_console.ledger.endings import end_token
 from starforge_console.ledger.jobs import wish_stop
 from starforge_console.wakeups import BACKEND
-from starforge_console.web.ingest_body import Room
+from starforge_console.web.room import Room
 
 
 def _exit_record(attempt: str) -> dict[str, Any]:
@@ -184,13 +186,62 @@ def test_a_body_that_cannot_be_unpacked_is_refused(tmp_path: Path, body: bytes, 
 
 def test_too_much_at_once_is_asked_to_come_again(tmp_path: Path) -> None:
     async def _scenario() -> None:
-        room = Room(limit_bytes=1000)
+        room = Room(limit=1000, share=1000)
         async with serve(tmp_path, room) as served:
-            with room.hold(900):
+            with room.hold("another attempt") as hold:
+                hold.grow(900)
                 answer = await served.client.post("/streams/log?offset=0", content=b"x" * 200)
             assert answer.status_code == 429
             assert answer.headers["retry-after"] == "1"
             assert (await served.client.post("/streams/log?offset=0", content=b"x" * 200)).status_code == 200
+
+    run(_scenario())
+
+
+def test_an_attempt_that_sends_slowly_leaves_room_for_the_others(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        room = Room(limit=8000, share=1000)
+        async with serve(tmp_path, room) as served, contextlib.AsyncExitStack() as stack:
+            other = await served.site.start_attempt(hash_token("sfa_of-another"))
+            answers = [await stack.enter_async_context(_half_sent(served)) for _ in range(20)]
+            refused = [reader for reader in answers if reader.at_eof() or await _has_answer(reader)]
+            assert len(refused) == 18
+            headers = {"Authorization": "Bearer sfa_of-another"}
+            sent = await served.client.post("/streams/log?offset=0", content=b"x" * 900, headers=headers)
+            assert sent.json()["received_to"] == 900
+            assert served.presence.silent_for_s(other.id) == 0
+
+    run(_scenario())
+
+
+@contextlib.asynccontextmanager
+async def _half_sent(served: Served) -> AsyncIterator[asyncio.StreamReader]:
+    """A request of which 400 of 800 bytes were sent, and were read if there was room for them."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rsplit(":", 1)[1]))
+    head = f"POST /api/ingest/v1/streams/log?offset=0 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+    writer.write(f"{head}Content-Length: 800\r\n\r\n".encode() + b"x" * 400)
+    await writer.drain()
+    with contextlib.closing(writer):
+        yield reader
+
+
+async def _has_answer(reader: asyncio.StreamReader) -> bool:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.3):
+            return b" 429 " in await reader.readline()
+    return False
+
+
+def test_an_attempt_whose_requests_come_to_nothing_is_not_heard_of(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with serve(tmp_path) as served:
+            await served.client.post("/heartbeat")
+            served.site.clock.at += 10
+            for _ in range(3):
+                assert (await served.client.post("/streams/log?offset=9", content=b"x")).status_code == 409
+            assert served.presence.silent_for_s(served.attempt.id) == 10
+            assert (await served.client.post("/streams/log?offset=0", content=b"x")).status_code == 200
+            assert served.presence.silent_for_s(served.attempt.id) == 0
 
     run(_scenario())
 

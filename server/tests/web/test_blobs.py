@@ -6,6 +6,7 @@ from backports.zstd import compress
 
 from server.tests.web.support import ConsoleUnderTest
 from starforge.contract.canonical import digest_bytes
+from starforge_console.web.blobs import UPLOADS_OF_ONE_USER
 
 CONTENT = b"tar " * 50_000
 
@@ -58,6 +59,6 @@ def test_uploads_of_one_digest_at_once_all_succeed(console: ConsoleUnderTest) ->
         transport = httpx2.ASGITransport(console.app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://console", headers=headers) as client:
             path = f"/api/v1/blobs/{digest_bytes(CONTENT)}"
-            return list(await asyncio.gather(*(client.put(path, content=CONTENT) for _ in range(10))))
+            return list(await asyncio.gather(*(client.put(path, content=CONTENT) for _ in range(UPLOADS_OF_ONE_USER))))
 
     assert {answer.status_code for answer in asyncio.run(put_all())} == {200}

@@ -127,16 +127,17 @@ class ContainerHost:
     def fence(self, attempt: AttemptId) -> Observation:
         """Write durably that `attempt` must not start any more, then say what is held of it.
 
-        `Gone(fenced=True)` is said only after every launch under way has met the fence or has ended.
+        `Gone(fenced=True)` is said only after every launch of it under way has met the fence or has ended.
         """
         try:
             self._fences.add(attempt)
             self._preparations.cancel(attempt)
-            with self._launcher.hold_lock():
+            with self._launcher.hold_attempt(attempt):
                 claim = self._load_own_claims().get(attempt)
                 if claim is not None and claim.state == State.CREATED:
-                    self._launcher.remove_unstarted(claim.container)
-                claim = self._load_own_claims().get(attempt)
+                    with self._launcher.hold_lock():
+                        self._launcher.remove_unstarted(claim.container)
+                    claim = self._load_own_claims().get(attempt)
         except (BackendUnreachable, EngineError) as error:
             return NoSignal(reason=str(error))
         if claim is None and self._verdicts.find(attempt) is None:

@@ -19,8 +19,8 @@ from starforge.containers.failures import StartFault, StartTrouble, classify_sta
 from starforge.containers.gpus import WITHOUT_GPUS, GpuSource, GpuSurvey, NotKnown
 from starforge.containers.images import Images
 from starforge.containers.labels import Claim, State, find_claims, name_container
-from starforge.containers.lock import hold_lock, name_lock
-from starforge.containers.records import Fences
+from starforge.containers.lock import hold_lock, name_attempt_lock, name_lock
+from starforge.containers.records import Fences, make_private
 from starforge.containers.secrets import SecretFiles
 from starforge.containers.settings import HostSettings
 from starforge.containers.spec import Allotment, build_create_body
@@ -96,7 +96,7 @@ class Launcher:
         with _engine_at_fault():
             survey, facts = self._look(request)
             try:
-                with self.hold_lock():
+                with self.hold_attempt(request.attempt), self.hold_lock():
                     fault = self._start_locked(request, survey, facts)
             except LaunchError:
                 self._secrets.remove(request.attempt)
@@ -109,6 +109,14 @@ class Launcher:
         """The lock under which anything is created on this engine."""
         path = name_lock(self._settings.lock_dir, self._facts.load())
         return hold_lock(path, self._settings.lock_timeout_s)
+
+    def hold_attempt(self, attempt: AttemptId) -> AbstractContextManager[None]:
+        """The lock under which `attempt` is started; a fence needs no more, so that no other's start holds it up.
+
+        Taken before the engine's own lock, never after it.
+        """
+        folder = make_private(self._settings.state_dir / "starting")
+        return hold_lock(name_attempt_lock(folder, attempt), self._settings.lock_timeout_s)
 
     def remove_unstarted(self, container: str) -> bool:
         """Remove a container that does not run; False when it runs after all. Under the lock only.

@@ -15,12 +15,19 @@ from starforge.errors import BackendUnreachable
 
 _LOOK_AGAIN_S: Final = 0.005
 _FOR_EVERYONE: Final = 0o666
+_ATTEMPT_LOCKS: Final = 64
 
 
 def name_lock(folder: Path, facts: HostFacts) -> Path:
     """The lock's file. Engines of one machine may share an ID, so the folder of their data tells them apart."""
     identity = hashlib.sha256(f"{facts.engine_id}{facts.root_dir}".encode()).hexdigest()
     return folder / f"starforge-{identity}.lock"
+
+
+def name_attempt_lock(folder: Path, attempt: str) -> Path:
+    """The file under which one attempt is started or fenced. Attempts share a fixed number of files: none piles up."""
+    share = hashlib.sha256(attempt.encode()).digest()[0] % _ATTEMPT_LOCKS
+    return folder / f"attempts-{share:02x}.lock"
 
 
 @contextmanager

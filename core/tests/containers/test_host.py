@@ -14,6 +14,7 @@ from core.tests.containers.builders import (
     make_host,
     make_request,
     make_settings,
+    new_attempt,
     see,
     wait_for,
     wait_until,
@@ -25,9 +26,10 @@ from starforge.containers.engine import Engine
 from starforge.containers.gpus import MadeUpGpus, NotKnown, NvidiaSmi
 from starforge.containers.host import ContainerHost
 from starforge.containers.labels import name_container
+from starforge.containers.lock import name_attempt_lock
 from starforge.containers.settings import StorageMark
 from starforge.contract.executor import GpuState, NodeView
-from starforge.contract.launch import Mount, PoolRequest, Secret
+from starforge.contract.launch import LaunchRequest, Mount, PoolRequest, Secret
 from starforge.contract.observation import Failure, Gone, NoSignal, Phase, Seen
 from starforge.errors import BackendUnreachable, Conflict, LaunchRefused, NoCapacity, NodeFault
 
@@ -345,6 +347,28 @@ def test_a_fence_during_a_launch_answers_with_what_came_of_it(
     assert isinstance(answer, Seen)
     assert answer.phase is Phase.RUNNING
     assert count_containers(machine) == 2
+
+
+def test_a_fence_does_not_wait_for_the_start_of_another_attempt(
+    far_host: ContainerHost, host: ContainerHost, proxy: EngineProxy, tmp_path: Path
+) -> None:
+    slow = make_request(tmp_path)
+    other = next(one for one in iter(new_attempt, None) if name_attempt_lock(tmp_path, one) != _lock_of(slow, tmp_path))
+    there, let_pass = proxy.hold("POST /v1.41/containers/create")
+    launching = threading.Thread(target=far_host.launch, args=(slow,))
+    launching.start()
+    try:
+        assert there.wait(10)
+        answer = host.fence(other)
+    finally:
+        let_pass.set()
+        launching.join()
+    assert isinstance(answer, Gone)
+    assert answer.fenced
+
+
+def _lock_of(request: LaunchRequest, folder: Path) -> Path:
+    return name_attempt_lock(folder, request.attempt)
 
 
 @pytest.mark.parametrize("route", ["/start", "POST /v1.41/containers/create"])

@@ -17,6 +17,7 @@ from starforge.contract.api import (
 from starforge.contract.capsule import STREAM_LOG
 from starforge.contract.states import ENDED, JobState
 from starforge.errors import NotFound
+from starforge.recipes.faults import count_of
 from starforge_console.ledger.views import AttemptRecord, JobRecord, list_attempts, list_events, load_job
 from starforge_console.wakeups import job_topic, stream_topic
 from starforge_console.web.deps import ApiServices, LogSlice, Polls, Reader, Services
@@ -147,7 +148,7 @@ def _choose(job_id: str, attempts: Sequence[AttemptRecord], number: int | None) 
     for attempt in attempts:
         if attempt.number == number:
             return attempt
-    raise NotFound(f"job {job_id} has no attempt {number}", why=f"it has {len(attempts)} attempts")
+    raise NotFound(f"job {job_id} has no attempt {number}", why=f"it has {count_of(len(attempts), 'attempt')}")
 
 
 def _render(view: _LogView, *, named: bool) -> Response:

@@ -11,6 +11,7 @@ from starforge.contract.ids import AttemptId
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import ENDED, DesiredState, JobState
 from starforge.errors import NotFound
+from starforge.recipes.faults import count_of
 from starforge_console.ledger.listing import JobLine, list_newest_events, load_lines
 from starforge_console.ledger.reports import list_outputs as list_told
 from starforge_console.ledger.series import list_keys, stream_state
@@ -110,7 +111,7 @@ def choose_attempt(job_id: str, attempts: Sequence[AttemptRecord], number: int |
     for attempt in attempts:
         if attempt.number == number:
             return attempt
-    raise NotFound(f"job {job_id} has no attempt {number}", why=f"it has {len(attempts)} attempts")
+    raise NotFound(f"job {job_id} has no attempt {number}", why=f"it has {count_of(len(attempts), 'attempt')}")
 
 
 def has_ended(line: JobLine) -> bool:

@@ -1,6 +1,6 @@
 """The part of a log that a page shows: its end, a window further up, or the lines that hold a text."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from starforge_console.ledger.views import AttemptRecord
@@ -9,6 +9,7 @@ from starforge_console.web.pages.log_lines import LogLine, Place, build_line, sp
 
 WINDOW_BYTES: Final = 64 << 10
 LINES_SHOWN: Final = 500
+FEW_LINES: Final = 50
 SEARCHED_BYTES: Final = 8 << 20
 HITS_SHOWN: Final = 200
 PIECE_BYTES: Final = 1 << 20
@@ -43,13 +44,21 @@ async def load_log(logs: LogReader, attempt: AttemptRecord | None, start: int | 
     state = await logs.read_log(attempt.id, 0, 0)
     if find:
         return await _search(logs, attempt.id, state.received_to, find)
-    begin = max(0, state.received_to - WINDOW_BYTES) if start is None else min(start, state.received_to)
-    piece = await logs.read_log(attempt.id, begin, WINDOW_BYTES)
+    if start is not None:
+        return await _load_window(logs, attempt.id, min(start, state.received_to), WINDOW_BYTES)
+    view = await _load_window(logs, attempt.id, max(0, state.received_to - WINDOW_BYTES), WINDOW_BYTES)
+    if len(view.lines) < FEW_LINES and view.earlier is not None:
+        # Lines so long that few of them fill the window: look further back.
+        view = await _load_window(logs, attempt.id, max(0, state.received_to - PIECE_BYTES), PIECE_BYTES)
+    return replace(view, lines=view.lines[-LINES_SHOWN:])
+
+
+async def _load_window(logs: LogReader, attempt: str, begin: int, size_bytes: int) -> LogView:
+    piece = await logs.read_log(attempt, begin, size_bytes)
     is_end = begin + len(piece.content) >= piece.received_to
-    split = split_log(piece.content, Place(begin, skipping=begin > 0), ended=state.ended and is_end)
-    lines = split.lines[-LINES_SHOWN:] if start is None else split.lines
+    split = split_log(piece.content, Place(begin, skipping=begin > 0), ended=piece.ended and is_end)
     return LogView(
-        lines=lines,
+        lines=split.lines,
         tail=split.tail if is_end else None,
         place=split.place,
         earlier=max(0, begin - WINDOW_BYTES) if begin > 0 else None,

@@ -2,7 +2,7 @@
 
 import re
 import time
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -19,7 +19,12 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @click.command()
-@click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="Only jobs in this state.")
+@click.option(
+    "--state",
+    type=click.Choice(STATES, case_sensitive=False),
+    metavar="STATE",
+    help="Only jobs in this state, such as RUNNING.",
+)
 @click.option("--project", help="Only jobs of this project.")
 @click.option("--user", help="Only jobs of this user; `me` is yourself.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=30, show_default=True, help="At most so many.")
@@ -142,6 +147,10 @@ def _describe_log(detail: JobDetail) -> str:
 
 def _describe_event(event: EventView) -> str:
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
-    words: list[Any] = [event.state or event.kind, f"({event.reason})" if event.reason else "", event.note]
+    words = [
+        event.state or event.kind,
+        f"({event.reason})" if event.reason else "",
+        shorten_digests(event.note),
+    ]
     times = f" {event.count} times" if event.count > 1 else ""
-    return f"{at}  {' '.join(str(word) for word in words if word)}{times}"
+    return f"{at}  {' '.join(word for word in words if word)}{times}"

@@ -49,7 +49,8 @@ def methods(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     r"""List the training methods.
 
     \b
-    JSON: {items: [{name, version, digest, framework_versions: [text], image, summary: {language: text}}]}
+    JSON: {items: [{name, version, digest, framework_versions: [text], image,
+                    summary: {language: text}}]}
     """
     from starforge.recipes.catalog import load_catalog  # noqa: PLC0415 - `sf version` shares this module
 

@@ -80,7 +80,8 @@ def status(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     r"""Say who is signed in where, and what runs.
 
     \b
-    JSON: {server, version, client, user, role, scopes, token_expires_at, jobs: {state: count}}
+    JSON: {server, version, client, user, role, scopes, token_expires_at,
+           jobs: {state: count}}
     jobs counts the user's newest 100.
     """
     with open_console() as console:

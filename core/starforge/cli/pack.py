@@ -26,9 +26,12 @@ def pack(experiment: str, output: Path | None, as_json: bool) -> int:  # noqa: F
     is refused.
 
     \b
-    JSON: {digest, bytes, files: [{path, bytes, mode, sha256, link?}], refused: [{path, reason}],
-           provenance: {git, commit, branch, remote, dirty, dirty_files, line_ends_only, submodules}}
-    bytes is the size of the tar. digest and bytes are null when something is refused.
+    JSON: {digest, bytes, files: [{path, bytes, mode, sha256, link?}],
+           refused: [{path, reason}],
+           provenance: {git, commit, branch, remote, dirty, dirty_files,
+                        line_ends_only, submodules}}
+    bytes is the size of the tar. digest and bytes are null when something is
+    refused.
     """
     project = load_project(Path.cwd())
     resolve_experiment(project, experiment)

@@ -86,8 +86,10 @@ def submit(experiment: str, profiles: tuple[str, ...], settings: tuple[str, ...]
 
     \b
     JSON: {job, spec_digest, admission: {checks, warnings, refusals, …}, uploaded}
-          with --follow also {outcome: the job as `sf job ls` shows it}, printed at the end
-    JSON of --dry-run: {spec, spec_digest, workspace: as `sf pack`, admission: {…} or null}
+          with --follow also {outcome: the job as `sf job ls` shows it}, printed
+          at the end
+    JSON of --dry-run: {spec, spec_digest, workspace: as `sf pack`,
+          admission: {…} or null}
     """
     as_json, wants_to_follow = bool(flags["as_json"]), bool(flags["follow"])
     named = [Setting(key.path, flags[key.argument], key.option) for key in _KEYS if flags[key.argument] is not None]

@@ -19,7 +19,8 @@ def validate(experiment: str, as_json: bool) -> int:  # noqa: FBT001 - click pas
     Ends with 1 when there is a fault; warnings alone do not count.
 
     \b
-    JSON: {ok, errors: [{code, message, file, line, column, hint}], warnings: [the same]}
+    JSON: {ok, errors: [{code, message, file, line, column, hint}],
+           warnings: [the same]}
     Line and column count from 1; 0 is the file as a whole.
     """
     faults, warnings = _read_faults(experiment)

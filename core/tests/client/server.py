@@ -14,7 +14,16 @@ from urllib.parse import parse_qsl, urlsplit
 
 from backports import zstd
 
-from starforge.contract.api import AdmissionRecord, CheckView, EventView, JobView, Problem, RefusalView, SubmitRequest
+from starforge.contract.api import (
+    AdmissionRecord,
+    AttemptView,
+    CheckView,
+    EventView,
+    JobView,
+    Problem,
+    RefusalView,
+    SubmitRequest,
+)
 from starforge.contract.ids import new_job_id
 from starforge.contract.jobspec import digest_of
 
@@ -30,6 +39,7 @@ class Job:
     logs: dict[int, bytes] = field(default_factory=dict)
     ended: set[int] = field(default_factory=set)
     curves: dict[str, list[float]] = field(default_factory=dict)
+    attempts: list[AttemptView] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -72,7 +82,7 @@ class ConsoleState:
             state="QUEUED",
             reason="admitted",
             desired="run",
-            fleet=None,
+            fleet=request.spec.spec.placement.fleet,
             gpus=request.spec.gpus,
             attempt=0,
             submitted_at=time.time(),
@@ -86,10 +96,17 @@ class ConsoleState:
     def move(self, job: str, state: str, reason: str, **members: object) -> None:
         with self.changed:
             found = self.jobs[job]
-            changes = {"state": state, "reason": reason, "state_since": time.time(), **members}
+            changes = {"state": state, "reason": reason, "state_since": time.time(), "note": "", **members}
             found.view = found.view.model_copy(update=changes)
             number = 1 + sum(len(one.events) for one in self.jobs.values())
-            found.events.append(EventView(number=number, at=time.time(), state=state, reason=reason))
+            note = found.view.note
+            found.events.append(EventView(number=number, at=time.time(), state=state, reason=reason, note=note))
+            self.changed.notify_all()
+
+    def tell(self, job: str, note: str) -> None:
+        """Say beside the job's state what it waits for, as a scheduler does: without an event."""
+        with self.changed:
+            self.jobs[job].view = self.jobs[job].view.model_copy(update={"note": note})
             self.changed.notify_all()
 
     def start_attempt(self, job: str) -> int:
@@ -274,8 +291,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _show_detail(self, job: Job, *_: object) -> None:
         spec = job.request.spec.model_dump(mode="json", by_alias=True)
         answer = {"job": job.view.model_dump(mode="json"), "spec": spec, "spec_digest": digest_of(job.request.spec)}
-        answer |= {"admission": job.admission.model_dump(mode="json"), "attempts": [], "log": {"received_bytes": 0}}
-        self._json({**answer, "events": [event.model_dump(mode="json") for event in job.events]})
+        answer |= {"admission": job.admission.model_dump(mode="json"), "log": {"received_bytes": 0}}
+        attempts = [attempt.model_dump(mode="json") for attempt in job.attempts]
+        self._json({**answer, "attempts": attempts, "events": [event.model_dump(mode="json") for event in job.events]})
 
     def _show_events(self, job: Job, query: dict[str, str], _rest: list[str]) -> None:
         after = int(query["after"])

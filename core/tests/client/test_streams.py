@@ -1,15 +1,16 @@
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
 from core.tests.client.server import TOKEN, ConsoleState, serve
 from starforge.client.console import Console
 from starforge.client.http import Connection
-from starforge.client.streams import AttemptBegins, Change, End, Item, LogBytes, Note, Start, follow
+from starforge.client.patience import Patience
+from starforge.client.streams import AttemptBegins, Change, End, Item, LogBytes, Note, Start, Waiting, follow
 from starforge.contract.api import SubmitRequest
-from starforge.errors import NotFound, SignInRequired
+from starforge.errors import BackendUnreachable, NotFound, SignInRequired
 
 
 class Follower:
@@ -44,6 +45,12 @@ class Follower:
     @property
     def states(self) -> list[str | None]:
         return [item.event.state for item in self.items if isinstance(item, Change)]
+
+    @property
+    def waits(self) -> list[tuple[str, str]]:
+        """What the job waited for, each once in a row."""
+        told = [(item.state, item.text) for item in self.items if isinstance(item, Waiting)]
+        return [one for index, one in enumerate(told) if index == 0 or told[index - 1] != one]
 
     @property
     def notes(self) -> list[str]:
@@ -81,6 +88,70 @@ def test_log_and_states_come_as_they_happen_and_end_with_the_job(
     assert follower.states == ["QUEUED", "RUNNING", "SUCCEEDED"]
     assert isinstance(items[-1], End)
     assert items[-1].job.state == "SUCCEEDED"
+
+
+def test_what_a_job_waits_for_is_told_as_it_changes_and_what_an_event_says_is_not_told_twice(
+    state: ConsoleState, job: str, follower: Follower
+) -> None:
+    state.tell(job, "the engine is away")
+    follower.wait_for(lambda: follower.waits == [("QUEUED", "the engine is away")])
+    state.tell(job, "2 GPUs are asked and 1 is free")
+    follower.wait_for(lambda: len(follower.waits) == 2)
+    with state.changed:
+        state.jobs[job].logs[1] = b""
+    state.move(job, "PENDING", "launched", attempt=1, note="made on node-1")
+    state.tell(job, "pulling: 1.0 of 9.0 MB")
+    follower.wait_for(lambda: ("PENDING", "pulling: 1.0 of 9.0 MB") in follower.waits)
+    state.tell(job, "pulling: 5.0 of 9.0 MB")
+    follower.wait_for(lambda: ("PENDING", "pulling: 5.0 of 9.0 MB") in follower.waits)
+    state.move(job, "RUNNING", "started", note="pulled in 3 s")
+    succeed(state, job)
+    follower.finish()
+    assert [text for _, text in follower.waits] == [
+        "the engine is away",
+        "2 GPUs are asked and 1 is free",
+        "pulling: 1.0 of 9.0 MB",
+        "pulling: 5.0 of 9.0 MB",
+    ]
+
+
+def test_a_note_that_came_with_an_event_is_told_by_the_event_alone(
+    state: ConsoleState, console: Console, job: str
+) -> None:
+    state.move(job, "QUEUED", "no_capacity", note="the machine was full")
+    follower = Follower(console, job, Start())
+    follower.wait_for(lambda: len(follower.states) == 2)
+    state.tell(job, "another reason")
+    follower.wait_for(lambda: len(follower.waits) > 0)
+    state.move(job, "STOPPED", "stop_requested")
+    follower.finish()
+    assert follower.waits == [("QUEUED", "another reason")]
+
+
+def test_a_console_that_stays_away_is_spoken_of_again_and_given_up(
+    state: ConsoleState, submission: SubmitRequest
+) -> None:
+    job = state.add_job(submission)
+    patience = Patience(remind_s=0.3, give_up_s=1.0, is_wanted=lambda: True)
+    said: list[str] = []
+    with ExitStack() as life:
+        connection = life.enter_context(Connection(life.enter_context(serve(state)), TOKEN))
+        items = follow(Console(connection), job, Start(), patience)
+        assert isinstance(next(items), Change)
+        life.close()
+        with pytest.raises(BackendUnreachable) as given_up:
+            said.extend(item.text for item in items if isinstance(item, Note))
+    assert "trying again" in said[0]
+    assert len(said) >= 2
+    assert all("still no answer" in text and "giving up in" in text for text in said[1:])
+    assert f"sf job logs -f {job}" in given_up.value.next_step
+    assert given_up.value.exit_code == 1
+
+
+def test_following_ends_when_nobody_wants_it_any_more(console: Console, job: str) -> None:
+    patience = Patience(is_wanted=lambda: False)
+    with pytest.raises(BrokenPipeError):
+        list(follow(console, job, Start(), patience))
 
 
 def test_bytes_that_come_after_the_jobs_end_are_waited_for(state: ConsoleState, job: str, follower: Follower) -> None:

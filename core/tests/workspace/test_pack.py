@@ -88,7 +88,11 @@ def test_every_hard_name_arrives_as_it_was(tmp_path: Path) -> None:
     write_tree(tmp_path / "p", {name: name.encode(errors="surrogateescape") for name in names})
     _, content = pack(tmp_path / "p")
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        tar.extractall(tmp_path / "out", filter="data")
+        for member in tar:  # by hand: the filters of extractall are younger than the oldest Python that is served
+            file, content_of = tmp_path / "out" / member.name, tar.extractfile(member)
+            assert content_of is not None
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content_of.read())
     found = {os.fsencode(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*") if p.is_file()}
     assert found == {os.fsencode(name) for name in names}
     for name in names:

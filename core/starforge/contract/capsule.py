@@ -218,7 +218,10 @@ class Capsule(Record):
 
 @dataclasses.dataclass(frozen=True)
 class ControlFile(Record):
-    """The desired state, for the runner; written by rename. A higher `sequence` is newer; no `grace_s`: the limit's."""
+    """The desired state, for the runner; written by rename. A higher `sequence` is newer, for those who write it.
+
+    No `grace_s`: the limit's. The job can write it too: a reader takes what it finds, and `run` takes nothing back.
+    """
 
     desired: Desired
     grace_s: Optional[float] = None
@@ -238,7 +241,8 @@ class ExitRecord(Record):
     """How the attempt ended, as the runner saw it. Times are Unix seconds; `elapsed_s` is from the monotonic clock.
 
     `code` is the runner's own exit code (128 + signal when the training process died of one, 0 when `complete` was
-    known before a start). `term_received_at`: a TERM that reached the runner while the desired state was `run`.
+    known before a start). `term_received_at`: a TERM that reached the runner while the desired state was `run`;
+    one that the job itself sent to its runner is `term_from_inside` instead.
     `complete`: None is "not known". `memory`: counters of the cgroup, None where missing. `offsets`: length of each
     stream of the spool.
     """
@@ -258,6 +262,7 @@ class ExitRecord(Record):
     memory: Dict[str, Optional[int]] = dataclasses.field(default_factory=dict)
     checkpoint: Optional[CheckpointMark] = None
     offsets: Dict[str, int] = dataclasses.field(default_factory=dict)
+    term_from_inside: bool = False
 
 
 def node_directory(rank: int) -> str:

@@ -18,6 +18,11 @@ _MODE = 0o100644 << 16
 _MAIN = b"""import os
 import sys
 
+# The archive under a name that holds whatever the job does to the file's own: imports go on from the open descriptor.
+opened = "/proc/self/fd/%d" % os.open(sys.argv[0], os.O_RDONLY)
+if os.path.abspath(sys.path[0]) == os.path.abspath(sys.argv[0]) and os.path.isfile(opened):
+    sys.path[0] = opened
+
 from starforge.runner.main import main
 
 code = main(sys.argv)

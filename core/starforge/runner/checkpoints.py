@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
-import glob
 import hashlib
 import json
 import os
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from starforge.contract.capsule import CHECKPOINT_MANIFEST, CheckpointRule
+from starforge.runner.plainfiles import list_files, load_bytes, match_paths, open_plain, parse_object, write_whole
 
 MANIFEST_VERSION = "1.0"
 WHOLE_DIGEST_BYTES = 16 << 20  # files up to this size are digested whole, larger ones by samples
@@ -20,6 +21,8 @@ _SAMPLES = 16
 _SAMPLE_BYTES = 64 << 10
 _CHUNK_BYTES = 1 << 20
 _MANIFEST_DEPTH = 3
+_MANIFEST_BYTES = 8 << 20
+_MOST_FILES = 50_000
 
 Look = Tuple[Tuple[str, int, int], ...]
 
@@ -35,16 +38,10 @@ class Committed:
 
 def commit(directory: str, step: int) -> Committed:
     """Write the manifest of a directory that nobody writes to any more, by rename. Raises OSError."""
-    files = {name: _describe(os.path.join(directory, name)) for name in _list_files(directory)}
+    files = {name: _describe(os.path.join(directory, name)) for name, _, _ in _look(directory)}
     mark = Committed(step, directory, time.time())
     document = {"version": MANIFEST_VERSION, "step": step, "committed_at": mark.committed_at, "files": files}
-    target = os.path.join(directory, CHECKPOINT_MANIFEST)
-    partial = f"{target}.{os.getpid()}.tmp"
-    with open(partial, "w", encoding="utf-8") as file:
-        json.dump(document, file, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, target)
+    write_whole(os.path.join(directory, CHECKPOINT_MANIFEST), json.dumps(document, sort_keys=True).encode("ascii"))
     return mark
 
 
@@ -52,7 +49,7 @@ def find_committed(root: str) -> List[Committed]:
     """List the committed checkpoints at or below `root`, newest step first; content is not verified."""
     found = []
     for depth in range(_MANIFEST_DEPTH):
-        for path in glob.glob(os.path.join(glob.escape(root), *["*"] * depth, CHECKPOINT_MANIFEST)):
+        for path in match_paths(root, "/".join(["*"] * depth + [CHECKPOINT_MANIFEST])):
             manifest = _find_manifest(path)
             if manifest is not None:
                 found.append(Committed(manifest["step"], os.path.dirname(path), manifest["committed_at"]))
@@ -82,7 +79,7 @@ class FolderWatch:
 
     def __init__(self, rule: CheckpointRule, root: str) -> None:
         self._rule = rule
-        self._root = root
+        self.root = root
         self._looks: Dict[str, Look] = {}
         self._committed: Dict[str, Look] = {}
 
@@ -91,7 +88,7 @@ class FolderWatch:
         if self._rule.kind != "folders":
             return []
         committed = []
-        for path in sorted(glob.glob(os.path.join(glob.escape(self._root), self._rule.pattern))):
+        for path in match_paths(self.root, self._rule.pattern):
             mark = self._find_commit(path, is_final=is_final)
             if mark is not None:
                 committed.append(mark)
@@ -130,27 +127,18 @@ def _is_complete(look: Look, rules: Tuple[str, ...]) -> bool:
 
 
 def _look(directory: str) -> Look:
-    rows = []
-    for name in _list_files(directory):
-        found = os.stat(os.path.join(directory, name))
-        rows.append((name, found.st_size, found.st_mtime_ns))
-    return tuple(rows)
-
-
-def _list_files(directory: str) -> List[str]:
-    names = []
-    for folder, _, files in os.walk(directory):
-        names += [os.path.relpath(os.path.join(folder, name), directory) for name in files]
-    return sorted(name for name in names if not name.startswith(CHECKPOINT_MANIFEST))
+    listing = list_files(directory, most_files=_MOST_FILES)
+    if not listing.is_whole:
+        raise OSError(errno.EFBIG, f"holds more than {_MOST_FILES} files, or lies too deep", directory)
+    return tuple(row for row in listing.files if not row[0].startswith(CHECKPOINT_MANIFEST))
 
 
 def _find_manifest(path: str) -> Optional[Dict[str, Any]]:
     try:
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
+        document = parse_object(load_bytes(path, _MANIFEST_BYTES))
         whole = isinstance(document["step"], int) and isinstance(document["files"], dict)
         return document if whole and isinstance(document["committed_at"], (int, float)) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError):
         return None
 
 
@@ -169,15 +157,21 @@ def _find_damage(directory: str) -> Optional[str]:
 
 
 def _describe(path: str) -> Dict[str, Any]:
-    size = os.stat(path).st_size
-    kind = "sha256" if size <= WHOLE_DIGEST_BYTES else "sampled_sha256"
+    """Describe a file by size and digest, a link by its target. Raises OSError, also for what is neither."""
+    if os.path.islink(path):
+        return {"link": os.readlink(path)}
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        if kind == "sha256":
-            for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""):
-                digest.update(chunk)
-        else:
-            for index in range(_SAMPLES):
-                file.seek((size - _SAMPLE_BYTES) * index // (_SAMPLES - 1))
-                digest.update(file.read(_SAMPLE_BYTES))
+    with open(open_plain(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        kind = "sha256" if size <= WHOLE_DIGEST_BYTES else "sampled_sha256"
+        for start, count in _list_parts(size):
+            file.seek(start)
+            digest.update(file.read(count))
     return {"bytes": size, kind: digest.hexdigest()}
+
+
+def _list_parts(size: int) -> Iterable[Tuple[int, int]]:
+    """List what is digested: (start, bytes). Bounded by the size that was found, whatever grows meanwhile."""
+    if size <= WHOLE_DIGEST_BYTES:
+        return [(start, min(_CHUNK_BYTES, size - start)) for start in range(0, size, _CHUNK_BYTES)]
+    return [((size - _SAMPLE_BYTES) * index // (_SAMPLES - 1), _SAMPLE_BYTES) for index in range(_SAMPLES)]

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from dataclasses import replace
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Optional
 
 from starforge.contract import capsule as contract
 from starforge.runner.checkpoints import find_committed
 from starforge.runner.endings import Ending
 from starforge.runner.memory import find_memory_counters
 from starforge.runner.places import Places
+from starforge.runner.plainfiles import list_files, write_whole
 from starforge.runner.spool import Spool
+from starforge.runner.steps import Steps
 from starforge.runner.verify import hash_file
 from starforge.runner.wishes import Wishes
 
-ACKNOWLEDGE_S = 10.0
 _HASHING_S = 20.0
 _HASHING_WHILE_STOPPING_S = 5.0
+_FINDING_S = 5.0
+_SLACK_S = 3.0
 _MOST_ARTIFACTS = 10_000
 
 
@@ -32,6 +34,7 @@ def build_record(ending: Ending, attempt: str, wishes: Wishes, elapsed_s: float)
         code=ending.code,
         signal=ending.signal,
         term_received_at=wishes.term_received_at,
+        term_from_inside=wishes.term_from_inside,
         desired=wishes.desired,
         complete=ending.complete,
         reason=ending.reason,
@@ -43,15 +46,21 @@ def build_record(ending: Ending, attempt: str, wishes: Wishes, elapsed_s: float)
     )
 
 
-def conclude(record: contract.ExitRecord, spool: Spool, places: Places) -> contract.ExitRecord:
-    """Write the last events, bring the spool to the disk and write the exit record by rename; give it as written."""
+def conclude(record: contract.ExitRecord, spool: Spool, places: Places, steps: Steps) -> contract.ExitRecord:
+    """Write the last events, bring the spool to the disk and write the exit record by rename; give it as written.
+
+    Each step stands for itself: what fails or takes too long is noted. Raises OSError when there is no record on disk.
+    """
     if places.is_leader:
-        _report_artifacts(places.out, spool, is_hurried=record.desired != "run" or record.term_received_at is not None)
-        record = replace(record, checkpoint=_find_own_newest(places))
+        hurries = record.desired != "run" or record.term_received_at is not None or record.term_from_inside
+        time_s = _HASHING_WHILE_STOPPING_S if hurries else _HASHING_S
+        steps.bound("listing artifacts", lambda: _report_artifacts(places.out, spool, time_s), None, time_s + _SLACK_S)
+        newest = steps.bound("finding the checkpoint", lambda: _find_own_newest(places), None, _FINDING_S)
+        record = replace(record, checkpoint=newest)
     spool.event("ended", code=record.code, signal=record.signal, reason=record.reason, message=record.message)
-    spool.sync()
+    steps.attend("syncing the spool", spool.sync, None)
     record = replace(record, offsets=spool.offsets())
-    _write_whole(places.exit_record, json.dumps(record.to_json(), sort_keys=True) + "\n")
+    write_whole(places.exit_record, json.dumps(record.to_json(), sort_keys=True).encode("ascii") + b"\n")
     return record
 
 
@@ -60,38 +69,20 @@ def _find_own_newest(places: Places) -> Optional[contract.CheckpointMark]:
     return contract.CheckpointMark(marks[0].step, os.path.relpath(marks[0].path, places.attempt)) if marks else None
 
 
-def _report_artifacts(out: str, spool: Spool, *, is_hurried: bool) -> None:
+def _report_artifacts(out: str, spool: Spool, time_s: float) -> None:
     """Tell of each file of the output directory; digests, small files first, as far as the time goes."""
-    files = _list_artifacts(out)
-    deadline = time.monotonic() + (_HASHING_WHILE_STOPPING_S if is_hurried else _HASHING_S)
+    deadline = time.monotonic() + time_s
+    listing = list_files(out, deadline=deadline)
+    files = [row for row in listing.files if not os.path.islink(os.path.join(out, row[0]))]
     digests: Dict[str, Optional[str]] = {}
-    for size, path in sorted(files):
-        digests[path] = _find_digest(path, size, deadline)
-    for size, path in sorted(files, key=lambda row: row[1])[:_MOST_ARTIFACTS]:
-        spool.event("artifact", path=os.path.relpath(path, out), bytes=size, sha256=digests[path])
-    if len(files) > _MOST_ARTIFACTS:
-        text = f"{len(files)} files in the output directory: the first {_MOST_ARTIFACTS} are listed"
+    for path, size, _ in sorted(files, key=lambda row: row[1]):
+        digests[path] = _find_digest(os.path.join(out, path), size, deadline)
+    for path, size, _ in files[:_MOST_ARTIFACTS]:
+        spool.event("artifact", path=path, bytes=size, sha256=digests[path])
+    if len(files) > _MOST_ARTIFACTS or not listing.is_whole:
+        count = f"{len(files)}" if listing.is_whole else f"more than {len(files)}"
+        text = f"{count} files in the output directory: the first {min(len(files), _MOST_ARTIFACTS)} are listed"
         spool.event("note", code="many_artifacts", message=text)
-
-
-def _list_artifacts(out: str) -> List[Tuple[int, str]]:
-    files = []
-    for directory, _, names in os.walk(out):
-        for name in names:
-            path = os.path.join(directory, name)
-            size = _find_size(path)
-            if size is not None:
-                files.append((size, path))
-    return files
-
-
-def _find_size(path: str) -> Optional[int]:
-    """Give the size of a plain file; None for anything else, and for what is gone."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _find_digest(path: str, size_bytes: int, deadline: float) -> Optional[str]:
@@ -102,19 +93,3 @@ def _find_digest(path: str, size_bytes: int, deadline: float) -> Optional[str]:
         return hash_file(path)
     except OSError:
         return None
-
-
-def _write_whole(path: str, text: str) -> None:
-    partial = path + ".tmp"
-    with open(partial, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
-    directory = os.open(os.path.dirname(path), os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    except OSError:
-        return  # some network file systems refuse to sync a directory; the rename stands
-    finally:
-        os.close(directory)

@@ -13,6 +13,7 @@ from starforge.runner.places import Places
 from starforge.runner.prepare import Secrets
 from starforge.runner.signals import Signals
 from starforge.runner.spool import Spool
+from starforge.runner.steps import Steps
 from starforge.runner.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -60,13 +61,15 @@ class Desk:
     wishes: Wishes
     signals: Signals
     line: Line
+    steps: Steps
     started: float
 
     def check(self) -> None:
         """Raise Interrupted when the attempt is to end before its training process started."""
-        if self.signals.take_term():
-            self.wishes.receive_term()
-        self.wishes.poll()
+        self.steps.attend("reading control.json", self.wishes.poll, None)
+        sender = self.signals.take_term()
+        if sender is not None:
+            self.wishes.receive_term(from_inside=sender == "inside")
         if self.wishes.must_end:
             raise Interrupted
 
@@ -81,4 +84,4 @@ def open_desk(places: Places, secrets: Secrets, patterns: List[bytes], spool: Sp
     signals = Signals()
     wishes = Wishes(places.control, contract.Limits().grace_s)
     line = Line(spool, wishes, signals, places.node_rank)
-    return Desk(places, secrets, patterns, spool, wishes, signals, line, time.monotonic())
+    return Desk(places, secrets, patterns, spool, wishes, signals, line, Steps(spool), time.monotonic())

@@ -7,6 +7,7 @@ import time
 from typing import List, Optional, Tuple
 
 from starforge.contract import capsule as contract
+from starforge.runner.conclude import build_record, conclude
 from starforge.runner.desk import Desk, open_desk
 from starforge.runner.endings import Ending, Interrupted, Refusal
 from starforge.runner.launch import start_training
@@ -66,28 +67,40 @@ def _run_attempt(desk: Desk, refusal: Optional[Refusal]) -> Ending:
     if started is None:
         return Ending(0, complete=True, reason="already_complete", message="every step was trained by earlier attempts")
     try:
-        from starforge.runner.watch import watch  # noqa: PLC0415 - the training process does not wait for it
+        # The training process does not wait for it.
+        from starforge.runner import rest  # noqa: PLC0415
 
-        return watch(capsule, desk, started)
+        return rest.watch.watch(capsule, desk, started)
     finally:
-        started.child.end_descendants()  # nothing runs on unwatched, also when the runner itself fails
+        # Nothing runs on unwatched, also when the runner itself fails.
+        left: List[int] = []
+        desk.steps.attend("ending what is left of the job", started.child.end_descendants, left)
 
 
 def _conclude(desk: Desk, ending: Ending) -> int:
-    from starforge.runner.conclude import build_record, conclude  # noqa: PLC0415 - see above
-
+    """Report the end. Whatever fails of that, the code is the ending's."""
     if ending.message is not None:
-        line = desk.mask(f"starforge: {ending.message}")
-        desk.spool.log(line + b"\n")
-        _say(line)
+        text = f"starforge: {ending.message}"
+        desk.steps.attend("saying how it ended", lambda: _tell(desk, text), None)
     attempt = os.environ.get(contract.ENV_ATTEMPT) or ""
     record = build_record(ending, attempt, desk.wishes, time.monotonic() - desk.started)
+    record = desk.steps.attend("writing the exit record", lambda: _write_record(desk, record), record)
+    desk.steps.attend("waiting for ingest", lambda: desk.line.finish(record.to_json()), False)  # noqa: FBT003
+    return ending.code
+
+
+def _tell(desk: Desk, text: str) -> None:
+    line = desk.mask(text)
+    desk.spool.log(line + b"\n")
+    _say(line)
+
+
+def _write_record(desk: Desk, record: contract.ExitRecord) -> contract.ExitRecord:
     try:
-        record = conclude(record, desk.spool, desk.places)
+        return conclude(record, desk.spool, desk.places, desk.steps)
     except OSError as error:
         _say(desk.mask(f"starforge: the exit record cannot be written: {error}"))
-    desk.line.finish(record.to_json())
-    return record.code
+        return record
 
 
 def _say(masked: bytes) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import time
 from typing import Dict, List, Optional, Sequence, Set
 
+from starforge.runner.signals import unblocked
+
 _PR_SET_CHILD_SUBREAPER = 36
 _F_SETPIPE_SZ = 1031
 _PIPE_BYTES = 1 << 20
@@ -34,15 +36,16 @@ class Child:
         self.output, writer = os.pipe()
         _widen(writer)
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - running the user's own command line is the purpose
-                list(argv),
-                env=environment,
-                cwd=directory,
-                stdin=subprocess.DEVNULL,
-                stdout=writer,
-                stderr=writer,
-                start_new_session=True,
-            )
+            with unblocked():
+                self._process = subprocess.Popen(  # noqa: S603 - running the user's own command line is the purpose
+                    list(argv),
+                    env=environment,
+                    cwd=directory,
+                    stdin=subprocess.DEVNULL,
+                    stdout=writer,
+                    stderr=writer,
+                    start_new_session=True,
+                )
         except OSError:
             os.close(self.output)
             raise

@@ -9,9 +9,11 @@ from typing import Any, Callable, Dict, Optional
 
 from starforge.contract import capsule as contract
 from starforge.runner.spool import Spool
+from starforge.runner.steps import Steps
 from starforge.runner.wishes import Wishes
 
 BODY_BYTES = 1 << 20
+LINE_BYTES = 8 << 20
 HEARTBEAT_S = 5.0
 BACKOFF_FIRST_S = 0.1
 BACKOFF_CAP_S = 5.0
@@ -32,6 +34,7 @@ class Sender:
         self._spool = spool
         self._wishes = wishes
         self._on_wish = on_wish
+        self._steps = Steps(spool)
         self._suffix = "" if node_rank == 0 else f"-{node_rank}"
         self._acknowledged: Dict[str, int] = dict.fromkeys(self._wanted(), 0)
         self._closed_streams: set[str] = set()
@@ -45,7 +48,7 @@ class Sender:
 
     def start(self, ingest: contract.Ingest, token: str) -> None:
         """Begin to send what is in the spool and what will come."""
-        self._thread = threading.Thread(target=self._run, args=(ingest, token), name="ingest", daemon=True)
+        self._thread = threading.Thread(target=self._attend, args=(ingest, token), name="ingest", daemon=True)
         self._thread.start()
 
     def wake(self) -> None:
@@ -68,6 +71,11 @@ class Sender:
         """The leader sends all streams; another node only its log."""
         return list(contract.SPOOL_FILES) if not self._suffix else [contract.STREAM_LOG]
 
+    def _attend(self, ingest: contract.Ingest, token: str) -> None:
+        self._steps.attend("sending to ingest", lambda: self._run(ingest, token), None)
+        self._is_over = self._is_over or not self._caught_up.is_set()
+        self._caught_up.set()  # nobody waits for a thread that is not there
+
     def _run(self, ingest: contract.Ingest, token: str) -> None:
         from starforge.runner.wire import NoTransport, Unreachable, Wire  # noqa: PLC0415 - slow to import, in this thread
 
@@ -82,6 +90,9 @@ class Sender:
                 wait_s = self._round(wire.post)
                 backoff_s = BACKOFF_FIRST_S
             except Unreachable:
+                wait_s, backoff_s = backoff_s, min(backoff_s * 2, BACKOFF_CAP_S)
+            except Exception as error:  # noqa: BLE001 - the outermost frame of a round: the next one may do better
+                self._steps.note("ingest_round", f"sending to ingest failed: {type(error).__name__}: {error}")
                 wait_s, backoff_s = backoff_s, min(backoff_s * 2, BACKOFF_CAP_S)
             self._rest(wait_s)
         wire.close()
@@ -114,16 +125,20 @@ class Sender:
 
     def _read_body(self, name: str) -> bytes:
         stream, offset = self._spool.streams[name], self._acknowledged[name]
-        if stream.size_bytes <= offset:
-            return b""
-        with open(stream.path, "rb") as file:
-            file.seek(offset)
-            body = file.read(min(self._body_bytes, stream.size_bytes - offset))
-            if name == contract.STREAM_LOG or body.endswith(b"\n"):
-                return body
-            # Whole lines only; a line longer than a body goes as one, ingest decides about it.
-            whole = body[: body.rfind(b"\n") + 1] or body + file.readline()
-            return whole if whole.endswith(b"\n") else b""
+        body = stream.read(offset, self._body_bytes)
+        if not body and stream.size_bytes > offset:
+            self._close(name, f"{stream.path} was cut: byte {offset} of {stream.size_bytes} is gone")
+        if name == contract.STREAM_LOG or not body or body.endswith(b"\n"):
+            return body
+        whole = body[: body.rfind(b"\n") + 1]
+        if whole or len(body) < self._body_bytes:
+            return whole
+        # A line longer than a body goes as one, ingest decides about it.
+        body = stream.read(offset, LINE_BYTES)
+        whole = body[: body.find(b"\n") + 1]
+        if not whole and len(body) == LINE_BYTES:
+            self._close(name, f"a line of {name} at {offset} is longer than {LINE_BYTES} bytes")
+        return whole
 
     def _send(self, post: Callable[..., Any], name: str, body: bytes) -> float:
         headers = {"Content-Type": "application/octet-stream"}
@@ -174,7 +189,7 @@ class Sender:
 
     def _close(self, name: str, why: str) -> None:
         self._closed_streams.add(name)
-        self._spool.event("note", code="ingest_stream", message=f"{why}: it stays in the spool")
+        self._spool.event("note", code="ingest_stream", message=f"{why}: what there is stays in the spool")
 
     def _give_up(self, why: str) -> None:
         self._is_over = True

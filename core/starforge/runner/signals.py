@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from collections import deque
+from contextlib import contextmanager
 from types import FrameType
-from typing import Optional
+from typing import Deque, Iterator, List, Literal, Optional
+
+from starforge.runner.senders import is_from_job
 
 _DRAIN_BYTES = 4096
+_TERMS = (signal.SIGTERM, signal.SIGINT)
+# What would end a runner by default, from anybody who may signal it.
+_HARMLESS = (signal.SIGCHLD, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
+
+TermSender = Literal["inside", "outside"]
 
 
 class Signals:
-    """Counts TERM and INT; any signal, an ended child and `ring` make `fd` readable. To be made in the main thread."""
+    """Notes TERM and INT and who sent them; any signal, an ended child and `ring` make `fd` readable.
+
+    To be made in the main thread before there are others: they take over that TERM and INT are blocked, so that these
+    reach the one thread that waits for them with their sender.
+    """
 
     def __init__(self) -> None:
         self.fd, self._writer = os.pipe()
         os.set_blocking(self.fd, False)
         os.set_blocking(self._writer, False)
-        self._terms = 0
+        self._terms: Deque[TermSender] = deque()
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _TERMS:
             signal.signal(number, self._count)
-        for number in (signal.SIGCHLD, signal.SIGHUP):
+        for number in _HARMLESS:
             signal.signal(number, _only_wake)
+        if hasattr(signal, "sigwaitinfo"):  # else the handler counts, and the sender is not known
+            signal.pthread_sigmask(signal.SIG_BLOCK, _TERMS)
+            threading.Thread(target=self._wait, name="signals", daemon=True).start()
 
     def ring(self) -> None:
         """Make `fd` readable; from any thread."""
@@ -39,14 +56,34 @@ class Signals:
         except BlockingIOError:
             return
 
-    def take_term(self) -> bool:
-        """Say whether a TERM came since the last call."""
-        came, self._terms = self._terms > 0, 0
-        return came
+    def take_term(self) -> Optional[TermSender]:
+        """Say who sent a TERM since the last call, if anybody did; one from outside counts before one from inside."""
+        terms: List[TermSender] = []
+        while self._terms:
+            terms.append(self._terms.popleft())
+        if not terms:
+            return None
+        return "outside" if "outside" in terms else "inside"
+
+    def _wait(self) -> None:
+        while True:
+            found = signal.sigwaitinfo(_TERMS)
+            self._terms.append("inside" if is_from_job(found.si_pid, found.si_code) else "outside")
+            self.ring()
 
     def _count(self, number: int, frame: Optional[FrameType]) -> None:
         del number, frame
-        self._terms += 1
+        self._terms.append("outside")
+
+
+@contextmanager
+def unblocked() -> Iterator[None]:
+    """Unblock TERM and INT, for a child takes over what is blocked. One that comes meanwhile is counted as outside."""
+    before = signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _only_wake(number: int, frame: Optional[FrameType]) -> None:

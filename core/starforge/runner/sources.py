@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from typing import Any, Dict, List, Optional, Protocol, Tuple
 
 from starforge.contract.capsule import MetricSource
+from starforge.runner.plainfiles import open_plain, parse_object
 from starforge.runner.progress import Progress
 from starforge.runner.spool import Spool, build_finite
+from starforge.runner.tensorboard import TensorboardSource
 
-_READ_BYTES = 4 << 20
-_LINE_BYTES = 8 << 20
+LINE_BYTES = 1 << 20  # as starforge.report writes at most
+_READ_BYTES = 256 << 10
+_POLL_S = 5.0
 _STEP_KEYS = ("step", "global_step", "current_steps", "_step", "iteration")
 _TIME_KEYS = ("time", "timestamp", "_timestamp")
 _REPORT_KINDS = ("samples", "hparams", "finish", "total_steps", "checkpoint", "note")
@@ -26,32 +30,59 @@ class Source(Protocol):
 
 
 class LineTail:
-    """The whole lines that a file has grown by. A file that was replaced or cut is read from its beginning."""
+    """The whole lines that a file has grown by. A file that was replaced or cut is read from its beginning.
+
+    Lines longer than LINE_BYTES are passed over and counted: no more than one line is ever in memory.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.too_long = 0
         self._inode: Optional[int] = None
         self._offset = 0
         self._rest = b""
+        self._is_skipping = False
 
-    def read_lines(self) -> List[bytes]:
-        """Give the next whole lines, without their ends; at most a few MiB at once; none when the file is missing."""
-        try:
-            found = os.stat(self.path)
-            if found.st_ino != self._inode or found.st_size < self._offset:
-                self._inode, self._offset, self._rest = found.st_ino, 0, b""
-            if found.st_size == self._offset:
+    def read_lines(self, deadline: float = math.inf) -> List[bytes]:
+        """Give the next whole lines, without their ends; none at the end of the file, or past the deadline (monotonic).
+
+        Raises OSError for what is no plain file; a missing one has no lines.
+        """
+        while time.monotonic() < deadline:
+            chunk = self._read_chunk()
+            if not chunk:
                 return []
-            with open(self.path, "rb") as file:
-                file.seek(self._offset)
-                chunk = file.read(_READ_BYTES)
-        except OSError:
-            return []
+            lines = self._split(chunk)
+            if lines:
+                return lines
+        return []
+
+    def _read_chunk(self) -> bytes:
+        try:
+            fd = open_plain(self.path)
+        except FileNotFoundError:
+            return b""
+        try:
+            found = os.fstat(fd)
+            if found.st_ino != self._inode or found.st_size < self._offset:
+                self._inode, self._offset, self._rest, self._is_skipping = found.st_ino, 0, b"", False
+            chunk = os.pread(fd, _READ_BYTES, self._offset)
+        finally:
+            os.close(fd)
         self._offset += len(chunk)
+        return chunk
+
+    def _split(self, chunk: bytes) -> List[bytes]:
+        if self._is_skipping:
+            _, end, tail = chunk.partition(b"\n")
+            if not end:
+                return []
+            self._is_skipping, chunk = False, tail
         lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
-        if len(self._rest) > _LINE_BYTES:
-            self._rest = b""  # the rest of a line nobody can mean; what follows its end is read again
+        if len(self._rest) > LINE_BYTES:
+            self._rest, self._is_skipping = b"", True
+            self.too_long += 1
         return lines
 
 
@@ -60,49 +91,52 @@ class ReportSource:
 
     def __init__(self, path: str, spool: Spool, progress: Progress) -> None:
         self._tail = LineTail(path)
-        self._spool = spool
-        self._progress = progress
+        self.spool = spool
+        self.progress = progress
         self._complained = False
 
     def poll(self) -> None:
-        """Bring every whole line into the spool."""
-        lines = self._tail.read_lines()
+        """Bring every whole line into the spool, as far as a few seconds go."""
+        deadline = time.monotonic() + _POLL_S
+        lines = self._tail.read_lines(deadline)
         while lines:
             metrics = [line for line in lines if self._take(line)]
             if metrics:
-                self._spool.metrics(b"\n".join(metrics) + b"\n")
-            lines = self._tail.read_lines()
+                self.spool.metrics(b"\n".join(metrics) + b"\n")
+            lines = self._tail.read_lines(deadline)
+        if self._tail.too_long and not self._complained:
+            self._complain(f"longer than {LINE_BYTES} bytes".encode())
 
     def _take(self, line: bytes) -> bool:
         """Say whether the line is one of metrics; other lines are dealt with here."""
         document = _find_object(line)
         if document is not None and isinstance(document.get("values"), dict) and _is_int(document.get("step")):
-            self._progress.note_step(document["step"])
+            self.progress.note_step(document["step"])
             return (b"NaN" not in line and b"Infinity" not in line) or self._rewrite(document)
         kind = document.get("kind") if document is not None else None
         if document is None or kind not in _REPORT_KINDS:
             self._complain(line)
             return False
         if kind == "finish":
-            self._progress.finished = True
+            self.progress.finished = True
         if kind == "total_steps" and _is_int(document.get("total_steps")):
-            self._progress.total_steps = document["total_steps"]
+            self.progress.total_steps = document["total_steps"]
         try:
-            self._spool.event(document.pop("kind"), **document)
+            self.spool.event(document.pop("kind"), **document)
         except RecursionError:
             self._complain(line)
         return False
 
     def _rewrite(self, document: Dict[str, Any]) -> bool:
         """Write a line by hand of another program, whose NaN is no JSON; it is dealt with then."""
-        self._spool.metrics(json.dumps(build_finite(document), separators=(",", ":")).encode("ascii") + b"\n")
+        self.spool.metrics(json.dumps(build_finite(document), separators=(",", ":")).encode("ascii") + b"\n")
         return False
 
     def _complain(self, line: bytes) -> None:
         if not self._complained:
             self._complained = True
             shown = line[:80].decode("utf-8", "replace")
-            self._spool.event("note", code="report_line", message=f"a line of the report file is no report: {shown!r}")
+            self.spool.event("note", code="report_line", message=f"a line of the report file is no report: {shown!r}")
 
 
 class JsonlSource:
@@ -115,18 +149,26 @@ class JsonlSource:
         self._complained = False
 
     def poll(self) -> None:
-        """Bring the numbers of every new line into the spool. A line without a step is not guessed at."""
-        records = []
-        for line in self._tail.read_lines():
-            document = _find_object(line) if line.strip() else {}
-            record = build_metrics(document) if document else None
-            if record is not None:
-                self._progress.note_step(record["step"])
-                records.append(json.dumps(record, separators=(",", ":")))
-            elif document is None or document:
-                self._complain(line)
-        if records:
-            self._spool.metrics(("\n".join(records) + "\n").encode("ascii"))
+        """Bring the numbers of the new lines into the spool. A line without a step is not guessed at."""
+        deadline = time.monotonic() + _POLL_S
+        lines = self._tail.read_lines(deadline)
+        while lines:
+            records = [record for record in map(self._find_record, lines) if record]
+            if records:
+                self._spool.metrics(("\n".join(records) + "\n").encode("ascii"))
+            lines = self._tail.read_lines(deadline)
+        if self._tail.too_long:
+            self._complain(f"longer than {LINE_BYTES} bytes".encode())
+
+    def _find_record(self, line: bytes) -> Optional[str]:
+        document = _find_object(line) if line.strip() else {}
+        record = build_metrics(document) if document else None
+        if record is not None:
+            self._progress.note_step(record["step"])
+            return json.dumps(record, separators=(",", ":"))
+        if document is None or document:
+            self._complain(line)
+        return None
 
     def _complain(self, line: bytes) -> None:
         if not self._complained:
@@ -144,8 +186,6 @@ def build_sources(sources: Tuple[MetricSource, ...], work: str, spool: Spool, pr
         if source.kind == "jsonl":
             built.append(JsonlSource(path, spool, progress))
         if source.kind == "tensorboard":
-            from starforge.runner.tensorboard import TensorboardSource  # noqa: PLC0415 - few plans need it
-
             built.append(TensorboardSource(path, spool, progress))
     return built
 
@@ -165,10 +205,9 @@ def build_metrics(document: Dict[str, Any]) -> Optional[Dict[str, Any]]:
 
 def _find_object(line: bytes) -> Optional[Dict[str, Any]]:
     try:
-        document = json.loads(line)
-    except (ValueError, RecursionError):
+        return parse_object(line)
+    except ValueError:
         return None
-    return document if isinstance(document, dict) else None
 
 
 def _is_int(value: Any) -> bool:  # noqa: ANN401 - parsed JSON

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Optional
 
 from starforge.contract import capsule as contract
 from starforge.runner.masking import Masker
+from starforge.runner.plainfiles import open_appendable
 
 
 class Stream:
@@ -20,7 +21,7 @@ class Stream:
         self.path = path
         self.lost_bytes = 0
         self._lock = threading.Lock()
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._fd = open_appendable(path)
         self.size_bytes = os.fstat(self._fd).st_size
 
     def append(self, chunk: bytes) -> bool:
@@ -39,6 +40,10 @@ class Stream:
                 return False
             self.size_bytes += len(chunk)
             return True
+
+    def read(self, offset: int, most_bytes: int) -> bytes:
+        """Give bytes of the file that was opened, whatever has its name by now. Raises OSError."""
+        return os.pread(self._fd, max(0, min(most_bytes, self.size_bytes - offset)), offset)
 
     def sync(self) -> None:
         """Bring the bytes to the disk, as far as the storage can."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import struct
+import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
+from starforge.runner.plainfiles import list_files, open_plain
 from starforge.runner.progress import Progress
 from starforge.runner.spool import Spool, build_finite
 
@@ -15,8 +16,12 @@ from starforge.runner.spool import Spool, build_finite
 # seen by its length, and crc32c in Python would cost more than the rest.
 _HEAD_BYTES = 12
 _TAIL_BYTES = 4
-_RECORD_BYTES = 256 << 20
-_READ_BYTES = 4 << 20
+_RECORD_BYTES = 2 << 30
+_SCALARS_BYTES = 1 << 20
+_READ_BYTES = 512 << 10
+_VARINT_BITS = 70
+_MOST_FILES = 10_000
+_POLL_S = 5.0
 
 # Wire types of protocol buffers.
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -34,20 +39,25 @@ class TensorboardSource:
         self._offsets: Dict[str, int] = {}
 
     def poll(self) -> None:
-        """Bring the scalars of every new event into the spool."""
-        pattern = os.path.join(glob.escape(self._directory), "**", "*tfevents*")
-        for path in sorted(glob.glob(pattern, recursive=True)):
-            if self._offsets.get(path, 0) >= 0:
-                self._read(path)
+        """Bring the scalars of every new event into the spool, as far as a few seconds go."""
+        deadline = time.monotonic() + _POLL_S
+        listing = list_files(self._directory, deadline=deadline)
+        names = [name for name, _, _ in listing.files if "tfevents" in os.path.basename(name)]
+        for name in names[:_MOST_FILES]:
+            path = os.path.join(self._directory, name)
+            while self._offsets.get(path, 0) >= 0 and time.monotonic() < deadline:
+                if not self._read(path):
+                    break
 
-    def _read(self, path: str) -> None:
+    def _read(self, path: str) -> bool:
+        """Read a piece; False when there is nothing new."""
         offset = self._offsets.get(path, 0)
         try:
             events, consumed = read_events(path, offset)
         except (OSError, ValueError, struct.error, IndexError) as error:
             self._offsets[path] = -1
             self._spool.event("note", code="tensorboard_file", message=f"{path} is not read any further: {error}")
-            return
+            return False
         self._offsets[path] = offset + consumed
         lines = []
         for moment, step, values in events:
@@ -57,25 +67,30 @@ class TensorboardSource:
             )
         if lines:
             self._spool.metrics(("\n".join(lines) + "\n").encode("ascii"))
+        return consumed > 0
 
 
 def read_events(path: str, offset: int) -> "tuple[list[tuple[float, int, dict[str, float]]], int]":
     """Read whole events from `offset`: (time, step, scalars) of those that have scalars, and the bytes consumed.
 
-    Raises OSError, and ValueError or struct.error for a file that is not an event file.
+    A record that is too large for scalars, such as one of images, is passed over. Raises OSError, and ValueError or
+    struct.error for a file that is not an event file.
     """
-    with open(path, "rb") as file:
+    with open(open_plain(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
         file.seek(offset)
         chunk = file.read(_READ_BYTES)
         if len(chunk) >= _HEAD_BYTES:
             wanted = struct.unpack_from("<Q", chunk)[0] + _HEAD_BYTES + _TAIL_BYTES
             if wanted > _RECORD_BYTES:
                 raise ValueError(f"a record of {wanted} bytes at {offset} cannot be true")
+            if wanted > _SCALARS_BYTES:
+                return [], wanted if offset + wanted <= size else 0
             chunk += file.read(max(0, wanted - len(chunk)))
     events, at = [], 0
     while at + _HEAD_BYTES <= len(chunk):
-        size = struct.unpack_from("<Q", chunk, at)[0]
-        end = at + _HEAD_BYTES + size + _TAIL_BYTES
+        length = struct.unpack_from("<Q", chunk, at)[0]
+        end = at + _HEAD_BYTES + length + _TAIL_BYTES
         if end > len(chunk):
             break
         event = _read_event(chunk[at + _HEAD_BYTES : end - _TAIL_BYTES])
@@ -156,9 +171,10 @@ def _read_fields(message: bytes) -> Iterator[Tuple[int, int, Any]]:
 
 def _read_varint(message: bytes, at: int) -> Tuple[int, int]:
     value, shift = 0, 0
-    while True:
+    while shift < _VARINT_BITS:
         byte = message[at]
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if byte < 0x80:  # noqa: PLR2004 - the highest bit says that more follows
             return value, at
+    raise ValueError("a number is longer than 64 bits")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Callable, Optional
 
 from starforge.contract import capsule as contract
 from starforge.runner.endings import Refusal
+from starforge.runner.plainfiles import open_plain
 
 if TYPE_CHECKING:
     import tarfile
@@ -28,12 +29,12 @@ def load_capsule(directory: str, digest: Optional[str]) -> contract.Capsule:
     """
     sums_path = os.path.join(directory, contract.SUMS_FILE)
     try:
-        if digest is not None and hash_file(sums_path) != digest.rpartition(":")[2]:
+        if digest is not None and hash_file(sums_path, follows_link=True) != digest.rpartition(":")[2]:
             raise _changed(f"{contract.SUMS_FILE} is not the one that was launched")
         with open(sums_path, encoding="utf-8") as file:
             rows = [line.rstrip("\n").split(None, 1) for line in file if line.strip()]
         for expected, name in rows:
-            if hash_file(os.path.join(directory, name.lstrip("*"))) != expected:
+            if hash_file(os.path.join(directory, name.lstrip("*")), follows_link=True) != expected:
                 raise _changed(f"{name.lstrip('*')} differs from its digest")
         with open(os.path.join(directory, contract.CAPSULE_FILE), encoding="utf-8") as file:
             return contract.Capsule.from_json(json.load(file))
@@ -48,7 +49,8 @@ def unpack_workspace(workspace: Optional[contract.Workspace], partial: str) -> N
     """
     try:
         if os.path.lexists(partial):
-            _remove_tree(partial)
+            # Left by a start of the same attempt that was cut off. It is not walked: it may be of any depth by now.
+            os.rename(partial, f"{partial}.{os.urandom(8).hex()}.aside")
         os.makedirs(partial)
     except OSError as error:
         raise _unusable(str(error)) from error
@@ -80,26 +82,20 @@ def wait_for_work(work: str, check: Callable[[], None]) -> None:
         time.sleep(0.1)
 
 
-def hash_file(path: str) -> str:
-    """Give a file's sha256 in hex. Raises OSError."""
+def hash_file(path: str, *, follows_link: bool = False) -> str:
+    """Give a plain file's sha256 in hex. Raises OSError. Only what the console prepared may lie behind a link."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with open(open_plain(path, follows_link=follows_link), "rb") as file:
         for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-def _remove_tree(path: str) -> None:
-    import shutil  # noqa: PLC0415 - only after an earlier start of the same attempt was cut off
-
-    shutil.rmtree(path)
 
 
 def _extract(workspace: contract.Workspace, root: str) -> None:
     import tarfile  # noqa: PLC0415 - a job without a workspace does not pay for it
 
     try:
-        found = hash_file(workspace.path)
+        found = hash_file(workspace.path, follows_link=True)
         if found != workspace.digest.rpartition(":")[2]:
             raise _unusable(f"{workspace.path} has sha256 {found}, the capsule says {workspace.digest}")
         with tarfile.open(workspace.path, "r:") as archive:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import math
 import os
 import threading
 import time
 from typing import Optional
 
 from starforge.contract.capsule import ControlFile, Desired
+from starforge.runner.plainfiles import load_bytes, parse_object
+
+_CONTROL_BYTES = 64 << 10
+_MOST_GRACE_S = 86_400.0
 
 
 class Wishes:
@@ -18,50 +22,54 @@ class Wishes:
         self.desired: Desired = "run"
         self.grace_s = grace_s
         self.term_received_at: Optional[float] = None
-        self.was_signalled = False
+        self.term_from_inside = False
         self._control_path = control_path
         self._stamp: Optional[tuple[int, int, int]] = None
-        self._sequence = -1
         self._lock = threading.Lock()
 
     @property
     def must_end(self) -> bool:
         """Whether the training process is to be ended, by whomever."""
-        return self.was_signalled or self.desired != "run"
+        return self.desired != "run" or self.term_received_at is not None or self.term_from_inside
 
     def offer(self, desired: Desired, grace_s: Optional[float]) -> None:
-        """Take a wish; `run` changes nothing, since nobody can unsay a TERM that the job has seen."""
+        """Take a wish; `run` changes nothing, since nobody can unsay a TERM that the job has seen.
+
+        Once the attempt is to end, the grace only becomes shorter: the job may write control.json as well.
+        """
         with self._lock:
             if desired == "run":
                 return
+            if grace_s is not None and math.isfinite(grace_s):
+                wanted = min(max(0.0, grace_s), _MOST_GRACE_S)
+                self.grace_s = min(self.grace_s, wanted) if self.must_end else wanted
             self.desired = desired
-            if grace_s is not None:
-                self.grace_s = max(0.0, grace_s)
 
     def poll(self) -> None:
-        """Look at control.json; one stat when nothing changed. An unreadable file counts as unchanged: ask again."""
+        """Look at control.json; one stat when nothing changed, and a missing one wishes nothing.
+
+        A bad one is as good as missing. Its `sequence` is not compared: a job that wrote a
+        high one would make the console's own count for nothing. Raises OSError or ValueError.
+        """
         try:
-            found = _read_stamp(self._control_path)
-            if found == self._stamp:
-                return
-            with open(self._control_path, encoding="utf-8") as file:
-                control = ControlFile.from_json(json.load(file))
-        except (OSError, ValueError):
+            found = os.lstat(self._control_path)
+        except FileNotFoundError:
             return
-        self._stamp = found
-        if control.sequence > self._sequence:
-            self._sequence = control.sequence
-            self.offer(control.desired, control.grace_s)
+        stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if stamp == self._stamp:
+            return
+        content = load_bytes(self._control_path, _CONTROL_BYTES)  # storage that failed once is asked again
+        self._stamp = stamp
+        control = ControlFile.from_json(parse_object(content))
+        self.offer(control.desired, control.grace_s)
 
-    def receive_term(self) -> None:
-        """Note a TERM. One that nobody wished is remembered with its time: the engine or the machine goes down."""
-        self.poll()
-        if self.desired == "run" and self.term_received_at is None:
+    def receive_term(self, *, from_inside: bool) -> None:
+        """Note a TERM, to be called after a `poll`: it is a surprise when nobody wished it.
+
+        One from outside is then remembered with its time: the engine or the machine goes down. One that the job sent
+        to its own runner is only noted as such.
+        """
+        if from_inside:
+            self.term_from_inside = True
+        elif self.desired == "run" and self.term_received_at is None:
             self.term_received_at = time.time()
-        self.was_signalled = True
-
-
-def _read_stamp(path: str) -> "tuple[int, int, int]":
-    """Give what changes when a file is replaced: inode, time and size. Raises OSError."""
-    found = os.stat(path)
-    return (found.st_ino, found.st_mtime_ns, found.st_size)

@@ -180,8 +180,8 @@ def test_a_plan_that_leaves_the_work_directory_is_refused(attempt: Attempt, plan
 
 
 def test_an_exit_record_that_cannot_be_written_changes_no_code(attempt: Attempt) -> None:
-    (attempt.root / "exit.json.tmp").mkdir()
-    assert attempt.prepare("bash", "-c", "exit 7").run() == 7
+    moves_away = f"mv '{attempt.root}' '{attempt.root}-moved'; exit 7"
+    assert attempt.prepare("bash", "-c", moves_away).run() == 7
     assert b"the exit record cannot be written" in attempt.stderr
 
 

@@ -1,8 +1,7 @@
-"""GPUs through a library that speaks NVML, built for the test."""
+"""GPUs through a library that speaks NVML: a script in its place, so that no machine needs a compiler."""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,32 +11,54 @@ import pytest
 from starforge.contract import capsule as contract
 
 CORE = Path(contract.__file__).parents[2]
-COMPILER = shutil.which("cc") or shutil.which("gcc")
 
-# Two devices; the second tells its memory and not how busy it is.
+# Two devices; the second tells its memory and not how busy it is. Python reads the file before anything else, and the
+# functions are foreign ones to whoever calls them: their arguments pass through the same conversions as a library's.
 LIBRARY = """
-static long handles[2] = {1, 2};
-int nvmlInit_v2(void) { return 0; }
-int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) { *device = &handles[index]; return 0; }
-int nvmlDeviceGetUtilizationRates(void *device, unsigned *busy) {
-  if (*(long *)device == 2) return 3;
-  busy[0] = 87; busy[1] = 12; return 0;
-}
-int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *memory) {
-  memory[0] = 80ull << 30; memory[1] = 0; memory[2] = (unsigned long long)*(long *)device << 30; return 0;
-}
+import ctypes
+from ctypes import CFUNCTYPE, POINTER, c_int, c_uint, c_ulonglong, c_void_p
+
+load = ctypes.CDLL
+
+
+def count(into):
+    into[0] = 2
+    return 0
+
+
+def open_device(index, into):
+    into[0] = index + 1
+    return 0
+
+
+def tell_busy(device, into):
+    if device == 2:
+        return 3
+    into[0], into[1] = 87, 12
+    return 0
+
+
+def tell_memory(device, into):
+    into[0], into[1], into[2] = 80 << 30, 0, device << 30
+    return 0
+
+
+class Library:
+    nvmlInit_v2 = CFUNCTYPE(c_int)(lambda: 0)
+    nvmlDeviceGetCount_v2 = CFUNCTYPE(c_int, POINTER(c_uint))(count)
+    nvmlDeviceGetHandleByIndex_v2 = CFUNCTYPE(c_int, c_uint, POINTER(c_void_p))(open_device)
+    nvmlDeviceGetUtilizationRates = CFUNCTYPE(c_int, c_void_p, POINTER(c_uint))(tell_busy)
+    nvmlDeviceGetMemoryInfo = CFUNCTYPE(c_int, c_void_p, POINTER(c_ulonglong))(tell_memory)
+
+
+ctypes.CDLL = lambda name, *more, **named: Library() if name == "libnvidia-ml.so.1" else load(name, *more, **named)
 """
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if COMPILER is None:
-        pytest.skip("there is no C compiler to build the library with")
     root = tmp_path_factory.mktemp("nvml")
-    (root / "nvml.c").write_text(LIBRARY)
-    command = [COMPILER, "-shared", "-fPIC", "-o", str(root / "libnvidia-ml.so.1"), str(root / "nvml.c")]
-    subprocess.run(command, check=True)
+    (root / "sitecustomize.py").write_text(LIBRARY)
     return root
 
 
@@ -46,7 +67,12 @@ def look(library: Path, **environment: str) -> dict[str, object]:
         "import json; from starforge.runner.gpus import Nvml, find_visible_gpus; nvml = Nvml();"
         "print(json.dumps({'count': find_visible_gpus(nvml), 'sample': nvml.sample()}))"
     )
-    names = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(library), "PYTHONPATH": str(CORE), **environment}
+    names = {
+        "PATH": os.environ["PATH"],
+        "LD_LIBRARY_PATH": str(library),
+        "PYTHONPATH": f"{library}:{CORE}",
+        **environment,
+    }
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=names)
     found: dict[str, object] = json.loads(ran.stdout)
     return found

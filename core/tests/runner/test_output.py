@@ -3,7 +3,9 @@
 import fcntl
 import os
 import random
+import resource
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -56,7 +58,19 @@ assert "ingest-token" not in os.environ
     assert SECRET.encode() not in attempt.stdout + attempt.stderr
 
 
-def test_what_may_begin_a_secret_is_shown_after_a_tenth_of_a_second(attempt: Attempt) -> None:
+def test_a_secret_that_is_typed_out_is_masked(attempt: Attempt) -> None:
+    code = """
+import os, sys, time
+for letter in os.environ["API_KEY"]:
+    sys.stdout.write(letter)
+    sys.stdout.flush()
+    time.sleep(0.15)
+"""
+    assert attempt.secret("API_KEY", SECRET).python(code).run() == 0
+    assert attempt.log() == b"*" * len(SECRET)
+
+
+def test_what_may_begin_a_secret_is_shown_after_a_second_without_more(attempt: Attempt) -> None:
     attempt.secret("API_KEY", SECRET)
     process = attempt.python(f"import time; print({SECRET[:10]!r}, end='', flush=True); time.sleep(30)").start()
     attempt.until_log(SECRET[:10].encode())
@@ -134,12 +148,24 @@ def test_masking_a_megabyte_takes_milliseconds() -> None:
     assert time.perf_counter() - began < 1.0
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the kernel has no /dev/full")
-def test_a_full_disk_loses_bytes_and_declares_them(tmp_path: Path) -> None:
-    full = Stream("/dev/full")
+@pytest.fixture
+def four_bytes_a_file() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.usefixtures("four_bytes_a_file")
+def test_storage_that_takes_only_a_part_keeps_none_of_it(tmp_path: Path) -> None:
+    full = Stream(str(tmp_path / "stream"))
     assert full.append(b"12345") is False
     assert full.lost_bytes == 5
+    assert (tmp_path / "stream").read_bytes() == b""
+    assert full.append(b"123") is True
 
+
+def test_bytes_that_were_lost_are_declared(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path / "spool"), [])
     spool.streams["log"].lost_bytes = 5
     spool.log(b"after the gap")

@@ -24,7 +24,7 @@ from starforge_console.admission.admit import Admission, AdmissionSources
 from starforge_console.assembly.assembler import Assembler, AssemblySettings
 from starforge_console.assembly.capsule import store_runner
 from starforge_console.assembly.layout import StorageLayout
-from starforge_console.assembly.tokens import load_or_make_key
+from starforge_console.assembly.tokens import attempt_token, load_or_make_key
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import SystemClock
 from starforge_console.errors import SettingsError
@@ -33,9 +33,11 @@ from starforge_console.fleets.install import LEDGER_FILE, SERIES_FILE, Install, 
 from starforge_console.fleets.readiness import ROOT_JOBS, load_job_user
 from starforge_console.fleets.views import KnownFleets
 from starforge_console.ingest.backfill import Backfill
+from starforge_console.ingest.bounds import Bounds
 from starforge_console.ingest.curves import Curves
 from starforge_console.ingest.finalise import Finaliser
 from starforge_console.ingest.logs import Logs
+from starforge_console.ingest.masking import Masker
 from starforge_console.ingest.presence import Presence
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.streams import Stores
@@ -102,10 +104,11 @@ async def _run(settings: ConsoleSettings) -> None:
         executors = {name: _build_executor(ground, fleet) for name, fleet in ground.fleets.items()}
         known = KnownFleets(executors)
         counters = IngestCounters(ground.registry)
-        stores = Stores(ledger=ground.ledger, series=ground.series, logs_dir=settings.paths.console_state_dir / "logs")
+        stores = _build_stores(ground)
         receiver = Receiver(stores, ground.wakeups, ground.clock, counters)
         presence = Presence(ground.clock)
-        scheduler = _build_scheduler(ground, executors, known, receiver)
+        records = Finaliser(receiver, stores, ground.storage, ground.clock)
+        scheduler = _build_scheduler(ground, executors, known, records)
         api = build_api(_api_services(ground, known, stores))
         ingest = build_ingest(
             IngestServices(
@@ -116,7 +119,7 @@ async def _run(settings: ConsoleSettings) -> None:
                 counters=counters,
             )
         )
-        backfill = Backfill(receiver, ground.ledger, ground.storage, presence)
+        backfill = Backfill(receiver, stores, ground.storage, presence)
         try:
             async with _running(
                 scheduler, Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once)
@@ -206,8 +209,23 @@ def _build_gpus(ground: _Ground) -> GpuSource:
     return NvidiaSmi(local.local_gpu_count)
 
 
+def _build_stores(ground: _Ground) -> Stores:
+    policy, key = ground.settings.policy, _token_key(ground)
+    return Stores(
+        ledger=ground.ledger,
+        series=ground.series,
+        logs_dir=ground.settings.paths.console_state_dir / "logs",
+        masker=Masker(lambda attempt: attempt_token(key, attempt)),
+        bounds=Bounds(log_max_bytes=policy.log_max_bytes, reserve_bytes=policy.state_reserve_bytes),
+    )
+
+
+def _token_key(ground: _Ground) -> bytes:
+    return load_or_make_key(ground.settings.paths.console_state_dir / "token-key")
+
+
 def _build_scheduler(
-    ground: _Ground, executors: Mapping[str, Executor], known: KnownFleets, receiver: Receiver
+    ground: _Ground, executors: Mapping[str, Executor], known: KnownFleets, records: Finaliser
 ) -> Scheduler:
     settings = ground.settings
     runner = store_runner(ground.storage)
@@ -218,14 +236,14 @@ def _build_scheduler(
         runner=runner,
         ingest_url=settings.http.ingest_url,
         job_user=_job_user(settings),
-        token_key=load_or_make_key(settings.paths.console_state_dir / "token-key"),
+        token_key=_token_key(ground),
     )
     return Scheduler(
         SchedulerDeps(
             ledger=ground.ledger,
             executors=executors,
             assembly=Assembler(assembly, load_catalog(), ground.fleets, ground.ledger),
-            records=Finaliser(receiver, ground.ledger, ground.storage, ground.clock),
+            records=records,
             wakeups=ground.wakeups,
             clock=ground.clock,
             views_seen=known.note,
@@ -244,7 +262,7 @@ def _job_user(settings: ConsoleSettings) -> tuple[int, int]:
 
 def _api_services(ground: _Ground, known: KnownFleets, stores: Stores) -> ApiServices:
     settings, catalog = ground.settings, load_catalog()
-    blobs = BlobStore(ground.storage.root, settings.policy.workspace_max_bytes)
+    blobs = BlobStore(ground.storage.root, settings.policy.workspace_max_bytes, ground.install.storage_id)
     admission = Admission(
         AdmissionSources(
             ledger=ground.ledger,

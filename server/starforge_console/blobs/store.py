@@ -6,17 +6,30 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
+from starforge.containers.settings import StorageMark
+from starforge.containers.storage import StorageCheck
 from starforge.contract.ids import Digest, parse_digest
-from starforge.errors import NotFound
+from starforge.errors import NotFound, Unavailable
 from starforge_console.blobs.upload import Encoding, Upload
 
 _BATCH_BYTES: Final = 1 << 20
 
 
-class BlobStore:
-    """The blobs below `<storage root>/blobs`; any number of processes may use one folder."""
+class StorageNotMounted(Unavailable):
+    """What lies at the storage root is not this console's storage."""
 
-    def __init__(self, storage_root: Path, max_bytes: int) -> None:
+    code = "storage_not_mounted"
+
+
+class BlobStore:
+    """The blobs below `<storage root>/blobs`; any number of processes may use one folder.
+
+    The storage's mark has to hold `storage_id`: below the mount point of a share that is not mounted nothing is
+    looked for, and nothing is written.
+    """
+
+    def __init__(self, storage_root: Path, max_bytes: int, storage_id: str) -> None:
+        self._mounted = StorageCheck(StorageMark(root=storage_root, content=storage_id))
         self._folder = storage_root / "blobs" / "sha256"
         self._incoming = storage_root / "blobs" / "incoming"
         self.max_bytes = max_bytes
@@ -27,7 +40,13 @@ class BlobStore:
         return self._folder / value[:2] / value
 
     def find_size_now(self, digest: Digest) -> int | None:
-        """How many bytes the blob has, or None when it is not here. May wait for the disk."""
+        """How many bytes the blob has, or None when it is not here. May wait for the disk.
+
+        Raises:
+            StorageNotMounted: nobody can tell.
+
+        """
+        self._require_storage()
         try:
             return self.path_of(digest).stat().st_size
         except FileNotFoundError:
@@ -57,6 +76,7 @@ class BlobStore:
         Raises:
             BlobRefused: the content has another digest, or its encoding is broken.
             TooLarge: the content is larger than `max_bytes`; no more than that was ever decoded.
+            StorageNotMounted: there is nowhere to keep it.
 
         """
         present = await self.find_size(digest)
@@ -67,9 +87,18 @@ class BlobStore:
         upload = await asyncio.to_thread(Upload, self._incoming, self.max_bytes, encoding)
         try:
             await _feed(upload, pieces)
-            return await asyncio.to_thread(upload.keep_as, digest, self.path_of(digest))
+            return await asyncio.to_thread(self._keep, upload, digest)
         finally:
             await asyncio.to_thread(upload.discard)
+
+    def _keep(self, upload: Upload, digest: Digest) -> int:
+        self._require_storage()  # it may have gone while the content came
+        return upload.keep_as(digest, self.path_of(digest))
+
+    def _require_storage(self) -> None:
+        trouble = self._mounted.find_trouble()
+        if trouble:
+            raise StorageNotMounted(trouble, next_step="mount the share on the console's machine, then send it again")
 
 
 async def _feed(upload: Upload, pieces: AsyncIterator[bytes]) -> None:

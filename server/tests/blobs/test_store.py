@@ -7,14 +7,21 @@ from pathlib import Path
 import pytest
 from backports.zstd import ZstdCompressor, compress
 
+from starforge.containers.storage import MARK_FILE
 from starforge.contract.canonical import digest_bytes
 from starforge.errors import NotFound
-from starforge_console.blobs.store import BlobStore
+from starforge_console.blobs.store import BlobStore, StorageNotMounted
 from starforge_console.blobs.upload import Encoding
 from starforge_console.errors import BlobRefused, TooLarge
 
 MIB = 1 << 20
 LIMIT = 8 * MIB
+STORAGE_ID = "0123456789abcdef"
+
+
+def open_store(root: Path, max_bytes: int = LIMIT) -> BlobStore:
+    (root / MARK_FILE).write_text(STORAGE_ID)
+    return BlobStore(root, max_bytes, STORAGE_ID)
 
 
 async def in_pieces(content: bytes, size: int = 4096) -> AsyncIterator[bytes]:
@@ -28,13 +35,13 @@ def put(store: BlobStore, content: bytes, *, sent: bytes | None = None, encoding
 
 
 def files_below(root: Path) -> Iterable[Path]:
-    return [path for path in root.rglob("*") if path.is_file()]
+    return [path for path in root.rglob("*") if path.is_file() and path.name != MARK_FILE]
 
 
 @pytest.mark.parametrize("content", [b"", b"x", os.urandom(3 * MIB + 17)], ids=["empty", "byte", "large"])
 @pytest.mark.parametrize("encoding", list(Encoding))
 def test_what_was_put_is_read_back(tmp_path: Path, content: bytes, encoding: Encoding) -> None:
-    store = BlobStore(tmp_path, LIMIT)
+    store = open_store(tmp_path)
     sent = compress(content) if encoding is Encoding.ZSTD else content
     assert put(store, content, sent=sent, encoding=encoding) == len(content)
 
@@ -46,7 +53,7 @@ def test_what_was_put_is_read_back(tmp_path: Path, content: bytes, encoding: Enc
 
 
 def test_a_blob_lies_under_its_digest_and_is_read_only(tmp_path: Path) -> None:
-    store = BlobStore(tmp_path, LIMIT)
+    store = open_store(tmp_path)
     put(store, b"content")
     name = digest_bytes(b"content").removeprefix("sha256:")
     path = tmp_path / "blobs" / "sha256" / name[:2] / name
@@ -55,14 +62,14 @@ def test_a_blob_lies_under_its_digest_and_is_read_only(tmp_path: Path) -> None:
 
 
 def test_content_with_another_digest_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    store = BlobStore(tmp_path, LIMIT)
+    store = open_store(tmp_path)
     with pytest.raises(BlobRefused, match="is sha256:"):
         put(store, b"content", sent=b"forgery")
     assert files_below(tmp_path) == []
 
 
 def test_several_frames_are_one_content(tmp_path: Path) -> None:
-    store = BlobStore(tmp_path, LIMIT)
+    store = open_store(tmp_path)
     assert put(store, b"onetwo", sent=compress(b"one") + compress(b"two"), encoding=Encoding.ZSTD) == 6
 
 
@@ -70,14 +77,14 @@ def test_several_frames_are_one_content(tmp_path: Path) -> None:
     "sent", [b"no zstd at all", compress(b"content")[:-3], compress(b"content") + b"rest"], ids=["none", "cut", "rest"]
 )
 def test_broken_zstd_is_refused(tmp_path: Path, sent: bytes) -> None:
-    store = BlobStore(tmp_path, LIMIT)
+    store = open_store(tmp_path)
     with pytest.raises(BlobRefused):
         put(store, b"content", sent=sent, encoding=Encoding.ZSTD)
     assert files_below(tmp_path) == []
 
 
 def test_a_small_body_that_unpacks_to_much_is_stopped_at_the_bound(tmp_path: Path) -> None:
-    store = BlobStore(tmp_path, LIMIT)
+    store = open_store(tmp_path)
     packer = ZstdCompressor()
     bomb = b"".join(packer.compress(bytes(MIB)) for _ in range(512)) + packer.flush()
     assert len(bomb) < MIB
@@ -97,11 +104,11 @@ def test_a_small_body_that_unpacks_to_much_is_stopped_at_the_bound(tmp_path: Pat
 
 def test_more_than_the_bound_is_refused_without_compression_too(tmp_path: Path) -> None:
     with pytest.raises(TooLarge, match="FORGE_WORKSPACE_MAX_BYTES"):
-        put(BlobStore(tmp_path, 10), b"eleven bytes")
+        put(open_store(tmp_path, 10), b"eleven bytes")
 
 
 def test_a_second_upload_changes_nothing(tmp_path: Path) -> None:
-    store = BlobStore(tmp_path, LIMIT)
+    store = open_store(tmp_path)
     put(store, b"content")
     before = store.path_of(digest_bytes(b"content")).stat()
     assert put(store, b"content") == 7
@@ -110,7 +117,7 @@ def test_a_second_upload_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_many_uploads_of_one_digest_at_once_all_succeed(tmp_path: Path) -> None:
-    store = BlobStore(tmp_path, LIMIT)
+    store = open_store(tmp_path)
     content = os.urandom(2 * MIB)
 
     async def put_all() -> list[int]:
@@ -122,7 +129,7 @@ def test_many_uploads_of_one_digest_at_once_all_succeed(tmp_path: Path) -> None:
 
 
 def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
-    store = BlobStore(tmp_path, LIMIT)
+    store = open_store(tmp_path)
 
     async def broken() -> AsyncIterator[bytes]:
         yield bytes(2 * MIB)
@@ -134,7 +141,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_blob_that_is_not_here_is_no_size_and_no_content(tmp_path: Path) -> None:
-    store = BlobStore(tmp_path, LIMIT)
+    store = open_store(tmp_path)
     digest = digest_bytes(b"missing")
     assert asyncio.run(store.find_size(digest)) is None
 
@@ -144,3 +151,29 @@ def test_a_blob_that_is_not_here_is_no_size_and_no_content(tmp_path: Path) -> No
 
     with pytest.raises(NotFound):
         asyncio.run(read())
+
+
+@pytest.mark.parametrize("mark", [None, "fedcba9876543210"], ids=["nothing is mounted", "another share is"])
+def test_nothing_is_looked_for_or_written_where_the_storage_is_not_mounted(tmp_path: Path, mark: str | None) -> None:
+    store = open_store(tmp_path)
+    (tmp_path / MARK_FILE).unlink()
+    if mark is not None:
+        (tmp_path / MARK_FILE).write_text(mark)
+    with pytest.raises(StorageNotMounted, match="storage not mounted"):
+        put(store, b"content")
+    with pytest.raises(StorageNotMounted):
+        asyncio.run(store.find_size(digest_bytes(b"content")))
+    assert not (tmp_path / "blobs").exists()
+
+
+def test_a_share_that_goes_while_content_comes_keeps_no_name(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"con"
+        (tmp_path / MARK_FILE).unlink()
+        yield b"tent"
+
+    with pytest.raises(StorageNotMounted):
+        asyncio.run(store.put(digest_bytes(b"content"), pieces(), Encoding.IDENTITY))
+    assert list(files_below(tmp_path)) == []

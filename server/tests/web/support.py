@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
+from starforge.containers.storage import MARK_FILE
 from starforge.contract.api import Curve
 from starforge.contract.canonical import digest_bytes
 from starforge.contract.executor import Capabilities, FleetView, NodeView
@@ -35,6 +36,7 @@ from starforge_console.wakeups import Wakeups
 from starforge_console.web.api import build_api
 from starforge_console.web.deps import ApiServices
 
+STORAGE_ID = "0123456789abcdef"
 WORKSPACE = b"a packed workspace"
 ONE_NODE = Capabilities(multi_node=False, pools=False, live_logs=True)
 
@@ -156,6 +158,7 @@ def build_console(root: Path, *, image_allow: str = "*") -> ConsoleUnderTest:
     state, storage = root / "state", root / "storage"
     state.mkdir()
     storage.mkdir()
+    (storage / MARK_FILE).write_text(STORAGE_ID)
     for schema in ("ledger", "series"):
         upgrade_schema(state / f"{schema}.db", schema)
     ledger, series = Database(state / "ledger.db", "ledger"), Database(state / "series.db", "series")
@@ -169,7 +172,7 @@ def build_console(root: Path, *, image_allow: str = "*") -> ConsoleUnderTest:
         local=LocalSettings(),
         policy=PolicySettings(image_allow=image_allow),
     )
-    blobs = BlobStore(storage, settings.policy.workspace_max_bytes)
+    blobs = BlobStore(storage, settings.policy.workspace_max_bytes, STORAGE_ID)
     catalog = load_catalog()
     sources = AdmissionSources(
         ledger=ledger,

@@ -4,7 +4,8 @@ import httpx2
 import pytest
 from backports.zstd import compress
 
-from server.tests.web.support import ConsoleUnderTest
+from server.tests.web.support import ConsoleUnderTest, build_submission
+from starforge.containers.storage import MARK_FILE
 from starforge.contract.canonical import digest_bytes
 from starforge_console.web.blobs import UPLOADS_OF_ONE_USER
 
@@ -62,3 +63,18 @@ def test_uploads_of_one_digest_at_once_all_succeed(console: ConsoleUnderTest) ->
             return list(await asyncio.gather(*(client.put(path, content=CONTENT) for _ in range(UPLOADS_OF_ONE_USER))))
 
     assert {answer.status_code for answer in asyncio.run(put_all())} == {200}
+
+
+def test_an_unmounted_storage_takes_no_blob_and_admits_no_job(console: ConsoleUnderTest) -> None:
+    client = console.client(console.add_user("ann"))
+    console.keep_workspace()
+    (console.root / "storage" / MARK_FILE).unlink()
+    path = f"/api/v1/blobs/{digest_bytes(CONTENT)}"
+    answers = [
+        client.get(path),
+        client.put(path, content=CONTENT),
+        client.post("/api/v1/jobs", json=build_submission()),
+    ]
+    assert [answer.status_code for answer in answers] == [503, 503, 503]
+    assert {answer.json()["code"] for answer in answers} == {"storage_not_mounted"}
+    assert "storage not mounted" in answers[0].json()["title"]

@@ -7,11 +7,10 @@ import structlog
 from starforge.contract.ids import AttemptId
 from starforge.errors import StarForgeError
 from starforge_console.assembly.layout import StorageLayout
-from starforge_console.ingest.catch_up import catch_up
+from starforge_console.ingest.catch_up import Reach, catch_up
 from starforge_console.ingest.presence import Presence
 from starforge_console.ingest.receive import Receiver
-from starforge_console.ingest.streams import STREAMS
-from starforge_console.ledger.database import Database
+from starforge_console.ingest.streams import STREAMS, Stores
 from starforge_console.ledger.reports import ReportingAttempt, list_reporting
 
 SILENT_S: Final = 15.0
@@ -25,9 +24,10 @@ _log = structlog.get_logger("backfill")
 class Backfill:
     """One round over the attempts that run."""
 
-    def __init__(self, receiver: Receiver, ledger: Database, storage: StorageLayout, presence: Presence) -> None:
+    def __init__(self, receiver: Receiver, stores: Stores, storage: StorageLayout, presence: Presence) -> None:
         self._receiver = receiver
-        self._ledger = ledger
+        self._ledger = stores.ledger
+        self._bounds = stores.bounds
         self._storage = storage
         self._presence = presence
         self._silent: frozenset[AttemptId] = frozenset()
@@ -52,4 +52,5 @@ class Backfill:
     async def _read(self, attempt: ReportingAttempt) -> None:
         root = self._storage.attempt(attempt.id).root
         for stream in STREAMS:
-            await catch_up(self._receiver, attempt, stream, root, PIECE_BYTES)
+            reach = Reach(self._bounds.of(stream), PIECE_BYTES, is_final=False)
+            await catch_up(self._receiver, attempt, stream, root, reach)

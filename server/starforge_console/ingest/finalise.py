@@ -8,26 +8,37 @@ import msgspec
 
 from starforge.contract.capsule import EXIT_FILE, STREAM_LOG, CapsuleError, ExitRecord
 from starforge.contract.ids import AttemptId
+from starforge.errors import Busy
 from starforge_console.assembly.layout import AttemptLayout, StorageLayout
 from starforge_console.clock import Clock
-from starforge_console.ingest.catch_up import CaughtUp, catch_up
+from starforge_console.ingest.bounds import describe_cap
+from starforge_console.ingest.catch_up import CaughtUp, Reach, Stop, catch_up
 from starforge_console.ingest.outputs import list_artifacts, list_checkpoints
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.spool import StrangeFile, open_file
-from starforge_console.ingest.streams import STREAMS
-from starforge_console.ledger.database import Database
+from starforge_console.ingest.streams import STREAMS, Stores
 from starforge_console.ledger.endings import EndedAttempt
 from starforge_console.ledger.reports import ReportingAttempt, list_outputs, tell_once
 
 EXIT_RECORD_BYTES: Final = 64 << 10
 
 
+class StillReading(Busy):
+    """A large spool was read in part: the rest comes with the next calls."""
+
+    def __init__(self, attempt: AttemptId, stream: str, received_to: int) -> None:
+        what = f"{stream} of attempt {attempt} is read to byte {received_to}, and goes on"
+        super().__init__(what, retry_after_s=0.1)
+
+
 class Finaliser:
     """Reads what runners left on the storage. Every call may be repeated."""
 
-    def __init__(self, receiver: Receiver, ledger: Database, storage: StorageLayout, clock: Clock) -> None:
+    def __init__(self, receiver: Receiver, stores: Stores, storage: StorageLayout, clock: Clock) -> None:
         self._receiver = receiver
-        self._ledger = ledger
+        self._ledger = stores.ledger
+        self._bounds = stores.bounds
+        self._masker = stores.masker
         self._storage = storage
         self._clock = clock
 
@@ -42,24 +53,50 @@ class Finaliser:
             The outputs, as `artifacts` and `checkpoints`, and how many bytes of log were produced (None: not known).
 
         Raises:
+            StillReading: a part was read, and others shall have their turn; call again, it goes on from there.
             Busy, Unavailable: the storage or the console's disk refused; call again.
 
         """
         reporting = ReportingAttempt(id=attempt.id, job=attempt.job, number=attempt.number)
         layout = self._storage.attempt(attempt.id)
         record = await self.exit_record(attempt.id)
-        read = {stream: await self._catch_up(reporting, stream, layout.root) for stream in STREAMS}
+        read = {stream: await self._catch_up(reporting, stream, layout.root, record) for stream in STREAMS}
         await self._receiver.end(reporting)
         outputs = await self._build_outputs(reporting, layout, has_record=record is not None)
         is_there = await asyncio.to_thread(layout.root.is_dir)
-        return outputs, _count_produced(read[STREAM_LOG], record, is_there=is_there)
+        return outputs, self._count_produced(read[STREAM_LOG], record, is_there=is_there)
 
-    async def _catch_up(self, attempt: ReportingAttempt, stream: str, root: Path) -> CaughtUp:
+    async def _catch_up(
+        self, attempt: ReportingAttempt, stream: str, root: Path, record: ExitRecord | None
+    ) -> CaughtUp:
+        declared = None if record is None else record.offsets.get(stream)
+        bound = self._bounds.of(stream)
+        end = bound if declared is None else min(bound, declared + self._bounds.slack_bytes)
         try:
-            return await catch_up(self._receiver, attempt, stream, root)
+            caught_up = await catch_up(
+                self._receiver, attempt, stream, root, Reach(end, self._bounds.round_bytes, is_final=True)
+            )
         except StrangeFile as error:
             await self._tell(attempt, f"strange_{stream}", str(error))
-            return CaughtUp((await self._receiver.find_mark(attempt, stream)).received_to, None)
+            return CaughtUp((await self._receiver.find_mark(attempt, stream)).received_to, None, Stop.NO_MORE)
+        if caught_up.stop is Stop.ROUND:
+            raise StillReading(attempt.id, stream, caught_up.received_to)
+        if caught_up.stop is not Stop.NO_MORE:
+            await self._tell(attempt, *_describe_rest(stream, caught_up, declared, bound))
+        return caught_up
+
+    def _count_produced(self, log: CaughtUp, record: ExitRecord | None, *, is_there: bool) -> int | None:
+        """The most that any witness speaks of: the exit record, the file, and what was received.
+
+        A file that was made longer without being written is no witness of more than was.
+        """
+        if record is None and not is_there:
+            return None
+        declared = None if record is None else record.offsets.get(STREAM_LOG)
+        size_bytes = log.received_to if log.stop is Stop.HOLE else log.size_bytes or 0
+        if declared is not None:
+            size_bytes = min(size_bytes, declared + self._bounds.slack_bytes)
+        return max(declared or 0, size_bytes, log.received_to)
 
     async def _build_outputs(
         self, attempt: ReportingAttempt, layout: AttemptLayout, *, has_record: bool
@@ -75,13 +112,19 @@ class Finaliser:
             checkpoints = await asyncio.to_thread(list_checkpoints, layout.root)
             if not has_record:  # the runner did not get to telling what is there
                 for found in await asyncio.to_thread(list_artifacts, layout.out):
-                    artifacts.setdefault(found["path"], found)
+                    artifacts.setdefault(self._masker.clean(attempt.id, found["path"]), found)
         except StrangeFile as error:
             await self._tell(attempt, "strange_outputs", str(error))
-        return {"artifacts": [artifacts[path] for path in sorted(artifacts)], "checkpoints": checkpoints}
+        return {
+            "artifacts": [self._clean(attempt, artifacts[path]) for path in sorted(artifacts)],
+            "checkpoints": [self._clean(attempt, checkpoint) for checkpoint in checkpoints],
+        }
+
+    def _clean(self, attempt: ReportingAttempt, output: dict[str, Any]) -> dict[str, Any]:
+        return output | {"path": self._masker.clean(attempt.id, output["path"])}
 
     async def _tell(self, attempt: ReportingAttempt, code: str, text: str) -> None:
-        now = self._clock.now()
+        now, text = self._clock.now(), self._masker.clean(attempt.id, text)
         await self._ledger.write(lambda c: tell_once(c, attempt, (code, text), now))
 
 
@@ -96,9 +139,13 @@ def _find_exit_record(root: Path, attempt: AttemptId) -> ExitRecord | None:
     return record if record is not None and record.attempt == attempt else None
 
 
-def _count_produced(log: CaughtUp, record: ExitRecord | None, *, is_there: bool) -> int | None:
-    """The most that any witness speaks of: the exit record, the file, and what was received."""
-    if record is None and not is_there:
-        return None
-    told = 0 if record is None else record.offsets.get(STREAM_LOG, 0)
-    return max(told, log.size_bytes or 0, log.received_to)
+def _describe_rest(stream: str, read: CaughtUp, declared: int | None, bound: int) -> tuple[str, str]:
+    """Why a part of the spool file is not read, as (code, text)."""
+    file = f"the spool file of {stream} is {read.size_bytes} bytes long"
+    if read.stop is Stop.HOLE:
+        return f"hole_{stream}", f"{file}, but was not written beyond byte {read.received_to}: the rest is not read"
+    if read.received_to < bound:
+        return f"undeclared_{stream}", f"{file}, and the runner wrote {declared}: the rest is not read"
+    if stream == STREAM_LOG:
+        return describe_cap(bound)
+    return f"long_{stream}", f"{file}: beyond byte {bound} it is not read"

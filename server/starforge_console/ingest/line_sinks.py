@@ -46,9 +46,10 @@ class MetricsSink:
             self._counters.dropped_lines.labels(STREAM_METRICS).inc(read.dropped)
             await self._tell(piece.attempt, ("metrics_line", _complaint("metrics", read.fault)))
         attempt = piece.attempt
+        points = self._stores.masker.clean_keys(attempt.id, read.points)
         refused = await self._stores.series.write(
             lambda c: (
-                add_points(c, attempt.job, attempt.number, read.points)
+                add_points(c, attempt.job, attempt.number, points)
                 if advance_stream(c, attempt.id, STREAM_METRICS, piece.at, to)
                 else None
             )
@@ -73,8 +74,9 @@ class MetricsSink:
         """Nothing is remembered."""
 
     async def _tell(self, attempt: ReportingAttempt, told: tuple[str, str]) -> None:
-        now = self._clock.now()
-        await self._stores.ledger.write(lambda c: tell_once(c, attempt, told, now))
+        now, (code, text) = self._clock.now(), told
+        text = self._stores.masker.clean(attempt.id, text)
+        await self._stores.ledger.write(lambda c: tell_once(c, attempt, (code, text), now))
 
 
 class EventsSink:
@@ -119,8 +121,8 @@ class EventsSink:
         return await self._write(attempt, reports)
 
     async def _write(self, attempt: ReportingAttempt, reports: Reports) -> int:
-        now = self._clock.now()
-        if not await self._stores.ledger.write(lambda c: note_reports(c, attempt, reports, now)):
+        now, cleaned = self._clock.now(), self._stores.masker.clean_reports(attempt.id, reports)
+        if not await self._stores.ledger.write(lambda c: note_reports(c, attempt, cleaned, now)):
             raise StreamMoved
         return reports.to
 

@@ -25,6 +25,8 @@ from starforge_console.wakeups import Wakeups, job_topic, stream_topic
 OPEN_AT_MOST: Final = 4096
 """So many streams' marks are remembered; the others are read again when they are sent to."""
 _THREADS: Final = 4
+_BULK: Final = frozenset({STREAM_LOG, STREAM_METRICS})
+"""What a full disk is kept from; events are few and bounded."""
 
 _Key = tuple[AttemptId, str]
 
@@ -56,7 +58,7 @@ class Receiver:
         self._events = EventsSink(stores, clock, counters, self._threads)
         self._metrics = MetricsSink(stores, clock, counters, self._threads)
         self._sinks: dict[str, Sink] = {
-            STREAM_LOG: LogSink(stores, self._threads),
+            STREAM_LOG: LogSink(stores, clock, self._threads),
             STREAM_METRICS: self._metrics,
             STREAM_EVENTS: self._events,
         }
@@ -119,6 +121,8 @@ class Receiver:
                 return Received(mark.received_to)
             if mark.ended:
                 raise StreamClosed(f"{stream} of attempt {attempt.id} was read to its end")
+            if stream in _BULK:
+                self._stores.bounds.check_space(self._stores.logs_dir.parent)
             opened.mark = None  # whatever happens now, the disk knows better
             to = await self._sinks[stream].keep(Piece(attempt, mark.received_to, news))
             opened.mark = Mark(to, ended=False)

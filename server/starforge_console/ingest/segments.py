@@ -15,9 +15,11 @@ from typing import Final, TypeVar
 from starforge.contract.capsule import STREAM_LOG
 from starforge.contract.ids import AttemptId
 from starforge.errors import Unavailable
+from starforge_console.clock import Clock
+from starforge_console.ingest.bounds import describe_cap
 from starforge_console.ingest.streams import Mark, Piece, Stores, StreamMoved
-from starforge_console.ledger.reports import ReportingAttempt
-from starforge_console.ledger.series import Segment, find_tail, keep_segment, stream_state
+from starforge_console.ledger.reports import ReportingAttempt, tell_once
+from starforge_console.ledger.series import Segment, advance_stream, find_tail, keep_segment, stream_state
 
 SEGMENT_BYTES: Final = 64 << 10
 """Small sends share one row of the index up to this size, which is also the least that a reader has to check."""
@@ -39,7 +41,10 @@ class _Tail:
 class LogSink:
     """Keeps logs in files below a folder; each attempt has one writer."""
 
-    def __init__(self, stores: Stores, threads: Executor) -> None:
+    def __init__(self, stores: Stores, clock: Clock, threads: Executor) -> None:
+        self._ledger = stores.ledger
+        self._clock = clock
+        self._max_bytes = stores.bounds.log_max_bytes
         self._series = stores.series
         self._root = stores.logs_dir
         self._threads = threads
@@ -53,7 +58,14 @@ class LogSink:
         return Mark(received_to, ended)
 
     async def keep(self, piece: Piece) -> int:
-        """Append, bring to the disk, index; raises Unavailable when the disk refuses."""
+        """Append, bring to the disk, index; raises Unavailable when the disk refuses.
+
+        Of a log that is longer than is kept the rest is passed over: its bytes count as received, and are missing.
+        """
+        room_bytes = self._max_bytes - piece.at
+        if room_bytes <= 0:
+            return await self._pass_over(piece)
+        piece = replace(piece, content=piece.content[:room_bytes])
         tail = _roll(self._tails.pop(piece.attempt.id), piece)
         await self._in_thread(lambda: _append(self._root / tail.file, tail.position, piece.content))
         segment = _extend(tail, piece)
@@ -66,6 +78,14 @@ class LogSink:
     def forget(self, attempt: AttemptId) -> None:
         """Drop what is remembered of the attempt."""
         self._tails.pop(attempt, None)
+
+    async def _pass_over(self, piece: Piece) -> int:
+        to, now = piece.at + len(piece.content), self._clock.now()
+        told = describe_cap(self._max_bytes)
+        await self._ledger.write(lambda c: tell_once(c, piece.attempt, told, now))
+        if not await self._series.write(lambda c: advance_stream(c, piece.attempt.id, STREAM_LOG, piece.at, to)):
+            raise StreamMoved
+        return to
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

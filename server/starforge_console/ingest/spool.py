@@ -19,6 +19,7 @@ _STRANGE: Final = {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}
 # The job owns these folders: one that it closed to everybody must not hold up the end of its attempt for ever.
 _CLOSED: Final = {errno.EACCES, errno.EPERM}
 _SCAN_BYTES: Final = 1 << 20
+_HOLE_BYTES: Final = 16 << 20
 _NO_FILE: Final = "a link, a pipe or something else lies where a plain file or folder belongs"
 
 
@@ -63,14 +64,41 @@ class SpoolFile:
         except OSError as error:
             raise _refused(self.path, error) from error
 
-    def find_line_end(self, at: int) -> int | None:
-        """The offset after the first end of line from `at` on."""
-        while chunk := self.read(at, _SCAN_BYTES):
+    def read_written(self, at: int, end: int) -> bytes:
+        """What was written from `at` on, before `end`. Raises Unavailable."""
+        return self.read(at, self.written_to(at, end) - at)
+
+    def written_to(self, at: int, end: int) -> int:
+        """How far the file was written from `at` on, at most to `end`; `at` itself when nothing was.
+
+        A file can be made long without being written: such a hole ends it, where the next block begins. A short one may
+        be a file system's way to keep zeros, and counts as written. Where holes are not known, everything was written.
+        """
+        to, stop = at, min(end, self.size_bytes())
+        while to < stop:
+            data = self._seek(to, os.SEEK_DATA)
+            if data - to > _HOLE_BYTES:
+                return to
+            to = max(data, self._seek(data, os.SEEK_HOLE))
+        return max(at, min(to, stop))
+
+    def find_line_end(self, at: int, end: int) -> tuple[int, bool]:
+        """The offset after the first end of line from `at` on; without one, where what was written ends, and False."""
+        while chunk := self.read_written(at, min(at + _SCAN_BYTES, end)):
             index = chunk.find(b"\n")
             if index >= 0:
-                return at + index + 1
+                return at + index + 1, True
             at += len(chunk)
-        return None
+        return at, False
+
+    def _seek(self, at: int, whence: int) -> int:
+        """The next data or hole from `at` on; the file's end when there is none."""
+        try:
+            return os.lseek(self.descriptor, at, whence)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return self.size_bytes()
+            raise _refused(self.path, error) from error
 
 
 @contextmanager

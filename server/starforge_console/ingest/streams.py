@@ -1,12 +1,14 @@
 """What a stream of an attempt is to ingest: names, limits, and the one thing that each kind of stream must do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
 from starforge.contract.capsule import STREAM_EVENTS, STREAM_LOG, STREAM_METRICS
 from starforge.contract.ids import AttemptId
 from starforge.errors import Busy
+from starforge_console.ingest.bounds import Bounds
+from starforge_console.ingest.masking import Masker
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.reports import ReportingAttempt
 
@@ -18,11 +20,13 @@ BODY_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where reports are kept: the two databases, and the folder of the log's segment files."""
+    """Where reports are kept: the two databases, and the folder of the log's segment files; and how much of them."""
 
     ledger: Database
     series: Database
     logs_dir: Path
+    masker: Masker
+    bounds: Bounds = field(default_factory=Bounds)
 
 
 @dataclass(frozen=True, slots=True)

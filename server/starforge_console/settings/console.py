@@ -139,6 +139,16 @@ class PolicySettings(_Group):
     workspace_max_bytes: int = Field(
         default=2 << 30, ge=1 << 10, description="The largest packed workspace that is kept, as a plain tar."
     )
+    log_max_bytes: int = Field(
+        default=2 << 30,
+        ge=1 << 20,
+        description="So much of one attempt's log is kept; the rest shows as missing, and the job goes on.",
+    )
+    state_reserve_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="What logs and curves leave free on the state directory's disk; unset: 256 MiB, or 5 % if smaller.",
+    )
     container_retention_s: float = Field(
         default=3600.0, ge=0, description="How long an ended container is kept once its spool was read to the end."
     )

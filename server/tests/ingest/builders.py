@@ -12,12 +12,17 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection, update
 
 from server.tests.ledger.builders import apply, guard, submit, take
+from starforge.contract.capsule import ExitRecord
+from starforge.contract.ids import AttemptId
 from starforge.contract.states import Reason
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.domain.points import Columns
+from starforge_console.ingest.bounds import Bounds
+from starforge_console.ingest.masking import Masker
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.streams import Stores
 from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.endings import EndedAttempt
 from starforge_console.ledger.reports import ReportingAttempt
 from starforge_console.ledger.series import list_segments, list_summaries, load_chunks
 from starforge_console.ledger.tables import attempts
@@ -94,16 +99,46 @@ class Site:
         return content
 
 
+def ended(attempt: ReportingAttempt) -> EndedAttempt:
+    return EndedAttempt(
+        id=attempt.id, job=attempt.job, number=attempt.number, fleet="local", ended_at=50.0, finalised_at=None
+    )
+
+
+def write_exit(site: Site, attempt: ReportingAttempt, **offsets: int) -> None:
+    record = ExitRecord(
+        version="1.0",
+        attempt=attempt.id,
+        code=0,
+        signal=None,
+        term_received_at=None,
+        desired="run",
+        complete=True,
+        reason=None,
+        message=None,
+        started_at=1.0,
+        ended_at=2.0,
+        offsets=offsets,
+    )
+    site.storage.attempt(attempt.id).exit_record.write_text(json.dumps(record.to_json()))
+
+
+def token_of(attempt: AttemptId) -> str:
+    return f"sfa_secret-of-{attempt}"
+
+
 def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
 @asynccontextmanager
-async def open_site(folder: Path) -> AsyncIterator[Site]:
+async def open_site(folder: Path, bounds: Bounds | None = None) -> AsyncIterator[Site]:
     upgrade_schema(folder / "ledger.db", "ledger")
     upgrade_schema(folder / "series.db", "series")
     ledger, series = Database(folder / "ledger.db", "ledger"), Database(folder / "series.db", "series")
-    site = Site(Stores(ledger, series, folder / "logs"), StorageLayout(folder / "storage"))
+    site = Site(
+        Stores(ledger, series, folder / "logs", Masker(token_of), bounds or Bounds()), StorageLayout(folder / "storage")
+    )
     site.wakeups.bind()
     try:
         yield site

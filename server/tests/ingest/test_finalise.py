@@ -8,29 +8,23 @@ from typing import Any
 
 import pytest
 
-from server.tests.ingest.builders import Site, event_line, metrics_line, open_site, run
-from starforge.contract.capsule import CHECKPOINT_MANIFEST, ExitRecord
+from server.tests.ingest.builders import Site, ended, event_line, metrics_line, open_site, run, write_exit
+from starforge.contract.capsule import CHECKPOINT_MANIFEST
 from starforge_console.ingest.backfill import Backfill
 from starforge_console.ingest.curves import Curves
 from starforge_console.ingest.finalise import Finaliser
 from starforge_console.ingest.presence import Presence
-from starforge_console.ledger.endings import EndedAttempt
 from starforge_console.ledger.reports import ReportingAttempt
 
 DIGEST = "cd" * 32
 LOG = bytes(range(256)) * 9000  # more than two bodies
 METRICS = b"".join(metrics_line(step, 1 / step) for step in range(1, 400))
 EVENTS = event_line("started") + event_line("artifact", path="model.bin", bytes=5, sha256=DIGEST)
-
-
-def _ended(attempt: ReportingAttempt) -> EndedAttempt:
-    return EndedAttempt(
-        id=attempt.id, job=attempt.job, number=attempt.number, fleet="local", ended_at=50.0, finalised_at=None
-    )
+OFFSETS = {"log": len(LOG), "metrics": len(METRICS), "events": len(EVENTS)}
 
 
 def _finaliser(site: Site) -> Finaliser:
-    return Finaliser(site.receiver, site.stores.ledger, site.storage, site.clock)
+    return Finaliser(site.receiver, site.stores, site.storage, site.clock)
 
 
 def _leave_files(site: Site, attempt: ReportingAttempt) -> None:
@@ -47,29 +41,11 @@ def _leave_files(site: Site, attempt: ReportingAttempt) -> None:
     unfinished = layout.checkpoints / "checkpoint-20"
     unfinished.mkdir()
     (unfinished / "weights").write_bytes(b"123")
-    _write_exit(site, attempt)
-
-
-def _write_exit(site: Site, attempt: ReportingAttempt, **offsets: int) -> None:
-    record = ExitRecord(
-        version="1.0",
-        attempt=attempt.id,
-        code=0,
-        signal=None,
-        term_received_at=None,
-        desired="run",
-        complete=True,
-        reason=None,
-        message=None,
-        started_at=1.0,
-        ended_at=2.0,
-        offsets=offsets or {"log": len(LOG), "metrics": len(METRICS), "events": len(EVENTS)},
-    )
-    site.storage.attempt(attempt.id).exit_record.write_text(json.dumps(record.to_json()))
+    write_exit(site, attempt, **OFFSETS)
 
 
 async def _result(site: Site, attempt: ReportingAttempt) -> tuple[Any, ...]:
-    outcome = await _finaliser(site).finalise(_ended(attempt))
+    outcome = await _finaliser(site).finalise(ended(attempt))
     curve = await Curves(site.stores.series).curve(attempt.job, "loss", 100)
     return await site.log_bytes(attempt), curve, sorted(await site.notes(attempt)), outcome
 
@@ -109,9 +85,9 @@ def test_an_attempt_that_never_started_leaves_nothing(tmp_path: Path) -> None:
         async with open_site(tmp_path) as site:
             attempt = await site.start_attempt()
             empty: dict[str, list[object]] = {"artifacts": [], "checkpoints": []}
-            assert await _finaliser(site).finalise(_ended(attempt)) == (empty, None)
+            assert await _finaliser(site).finalise(ended(attempt)) == (empty, None)
             site.spool(attempt)
-            assert await _finaliser(site).finalise(_ended(attempt)) == (empty, 0)
+            assert await _finaliser(site).finalise(ended(attempt)) == (empty, 0)
             assert await _finaliser(site).exit_record(attempt.id) is None
 
     run(_scenario())
@@ -122,8 +98,8 @@ def test_bytes_that_the_exit_record_speaks_of_and_nobody_has_count_as_produced(t
         async with open_site(tmp_path) as site:
             attempt = await site.start_attempt()
             (site.spool(attempt) / "log.bin").write_bytes(b"only this")
-            _write_exit(site, attempt, log=500)
-            _, produced = await _finaliser(site).finalise(_ended(attempt))
+            write_exit(site, attempt, log=500)
+            _, produced = await _finaliser(site).finalise(ended(attempt))
             assert produced == 500
 
     run(_scenario())
@@ -138,7 +114,7 @@ def test_files_of_a_runner_that_was_killed_are_listed_without_digests(tmp_path: 
             (out / "sub").mkdir(parents=True)
             (out / "sub" / "model.bin").write_bytes(b"12345")
             (out / "link").symlink_to("/etc/passwd")
-            outputs, _ = await _finaliser(site).finalise(_ended(attempt))
+            outputs, _ = await _finaliser(site).finalise(ended(attempt))
             assert outputs["artifacts"] == [{"path": "sub/model.bin", "bytes": 5, "sha256": None}]
 
     run(_scenario())
@@ -150,7 +126,7 @@ def test_a_line_cut_off_by_a_kill_and_a_line_too_long_do_not_hold_up_the_rest(tm
             attempt = await site.start_attempt()
             content = b"x" * (3 << 20) + b"\n" + metrics_line(1, 0.5) + b'{"time": 1, "step": 2, "val'
             (site.spool(attempt) / "metrics.jsonl").write_bytes(content)
-            await _finaliser(site).finalise(_ended(attempt))
+            await _finaliser(site).finalise(ended(attempt))
             assert await site.points(attempt, "loss") == [(1, 0.5)]
             assert (await site.receiver.find_mark(attempt, "metrics")).received_to == len(content)
             assert len([note for note in await site.notes(attempt) if "line of metrics" in note]) == 1
@@ -173,7 +149,7 @@ def test_a_link_or_a_pipe_in_the_place_of_a_spool_file_is_not_read(tmp_path: Pat
             else:
                 spool.rmdir()
                 spool.symlink_to(tmp_path / "secret")
-            await _finaliser(site).finalise(_ended(attempt))
+            await _finaliser(site).finalise(ended(attempt))
             assert await site.log_bytes(attempt) == b""
             assert any("is not read" in note for note in await site.notes(attempt))
 
@@ -188,7 +164,7 @@ def test_folders_nested_without_end_do_not_hold_up_the_end(tmp_path: Path) -> No
             layout = site.storage.attempt(attempt.id)
             _nest(layout.checkpoints, 1500)
             try:
-                outputs, _ = await _finaliser(site).finalise(_ended(attempt))
+                outputs, _ = await _finaliser(site).finalise(ended(attempt))
             finally:
                 # Python's own removal, which pytest would use, does not get down there.
                 await asyncio.to_thread(subprocess.run, ["rm", "-rf", str(layout.checkpoints)], check=True)
@@ -215,7 +191,7 @@ def test_a_damaged_or_foreign_exit_record_is_none(tmp_path: Path) -> None:
             attempt = await site.start_attempt()
             other = replace(attempt, id=type(attempt.id)(attempt.id[:-1] + "z"))
             site.spool(attempt)
-            _write_exit(site, attempt)
+            write_exit(site, attempt, **OFFSETS)
             record = await _finaliser(site).exit_record(attempt.id)
             assert record is not None
             assert record.code == 0
@@ -231,7 +207,7 @@ def test_a_silent_attempt_is_read_from_its_spool_while_it_runs(tmp_path: Path) -
         async with open_site(tmp_path) as site:
             attempt = await site.start_attempt()
             presence = Presence(site.clock)
-            backfill = Backfill(site.receiver, site.stores.ledger, site.storage, presence)
+            backfill = Backfill(site.receiver, site.stores, site.storage, presence)
             spool = site.spool(attempt)
             (spool / "log.bin").write_bytes(b"first words")
             (spool / "metrics.jsonl").write_bytes(metrics_line(1, 0.5) + metrics_line(2, 0.25)[:9])

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from server.tests.ingest.builders import event_line, metrics_line
 from starforge.contract.ids import job_of, parse_attempt_id
 from starforge_console.clock import SystemClock
+from starforge_console.ingest.masking import Masker
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.streams import Stores
 from starforge_console.ledger.database import Database
@@ -39,7 +40,9 @@ async def _send_stream(receiver: Receiver, attempt: ReportingAttempt, stream: st
 async def _main(folder: Path, text: str, number: int) -> None:
     attempt_id = parse_attempt_id(text)
     attempt = ReportingAttempt(id=attempt_id, job=job_of(attempt_id), number=number)
-    stores = Stores(Database(folder / "ledger.db", "ledger"), Database(folder / "series.db", "series"), folder / "logs")
+    stores = Stores(
+        Database(folder / "ledger.db", "ledger"), Database(folder / "series.db", "series"), folder / "logs", Masker(str)
+    )
     await send(Receiver(stores, Wakeups(), SystemClock(), IngestCounters(CollectorRegistry())), attempt)
 
 

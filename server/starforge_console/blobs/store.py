@@ -34,6 +34,12 @@ class BlobStore:
         self._incoming = storage_root / "blobs" / "incoming"
         self.max_bytes = max_bytes
 
+    def require_storage(self) -> None:
+        """Raises StorageNotMounted unless this console's storage is there. May wait for it."""
+        trouble = self._mounted.find_trouble()
+        if trouble:
+            raise StorageNotMounted(trouble, next_step="mount the share on the console's machine, then send it again")
+
     def path_of(self, digest: Digest) -> Path:
         """Where the blob lies, or would."""
         value = parse_digest(digest).removeprefix("sha256:")
@@ -46,7 +52,7 @@ class BlobStore:
             StorageNotMounted: nobody can tell.
 
         """
-        self._require_storage()
+        self.require_storage()
         try:
             return self.path_of(digest).stat().st_size
         except FileNotFoundError:
@@ -92,13 +98,8 @@ class BlobStore:
             await asyncio.to_thread(upload.discard)
 
     def _keep(self, upload: Upload, digest: Digest) -> int:
-        self._require_storage()  # it may have gone while the content came
+        self.require_storage()  # it may have gone while the content came
         return upload.keep_as(digest, self.path_of(digest))
-
-    def _require_storage(self) -> None:
-        trouble = self._mounted.find_trouble()
-        if trouble:
-            raise StorageNotMounted(trouble, next_step="mount the share on the console's machine, then send it again")
 
 
 async def _feed(upload: Upload, pieces: AsyncIterator[bytes]) -> None:

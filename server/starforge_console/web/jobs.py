@@ -1,7 +1,7 @@
 """Routes of jobs: submit, decide without submitting, list, show, stop, delete."""
 
 import asyncio
-import shutil
+from pathlib import Path
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query
@@ -25,6 +25,7 @@ from starforge.contract.states import ENDED, DesiredState, JobState
 from starforge.errors import Unavailable
 from starforge_console.accounts.sign_in import check_owner
 from starforge_console.assembly.layout import StorageLayout
+from starforge_console.assembly.removal import remove_tree
 from starforge_console.ledger.jobs import delete_job, list_deletable, wish_stop
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.series import delete_series, stream_state
@@ -164,7 +165,7 @@ async def _load_log_state(services: ApiServices, attempt: AttemptRecord) -> LogS
 async def _remove_run(services: ApiServices, job_id: JobId) -> None:
     folder = StorageLayout(services.settings.storage_root).run(job_id)
     try:
-        await asyncio.to_thread(shutil.rmtree, folder)
+        await asyncio.to_thread(_remove, services, folder)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -173,6 +174,12 @@ async def _remove_run(services: ApiServices, job_id: JobId) -> None:
             why=str(error),
             next_step="mend that, then delete the job again",
         ) from None
+
+
+def _remove(services: ApiServices, folder: Path) -> None:
+    # Below the mount point of a share that is not mounted there is nothing, and the record would go without its files.
+    services.blobs.require_storage()
+    remove_tree(folder)
 
 
 def _json(body: str, status_code: int = 200) -> Response:

@@ -1,7 +1,11 @@
+import os
+import subprocess
+
 import pytest
 
 from server.tests.web.lives import begin, clean, go, run_to_end
 from server.tests.web.support import ConsoleUnderTest, submit
+from starforge.containers.storage import MARK_FILE
 from starforge.contract.states import Reason
 
 
@@ -108,6 +112,39 @@ def test_a_job_whose_folder_cannot_be_removed_is_still_there_to_be_deleted_again
     assert client.delete(f"/api/v1/jobs/{job}").status_code == 503
     assert client.get(f"/api/v1/jobs/{job}").status_code == 200
     folder.unlink()
+    assert client.delete(f"/api/v1/jobs/{job}").status_code == 204
+
+
+def test_a_job_that_nested_folders_without_end_is_deleted(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("ann")
+    job = submit(console, headers)
+    run_to_end(console, job)
+    folder = console.run_folder(job)
+    folder.mkdir(parents=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=descriptor)
+        inner = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+    try:
+        assert console.client(headers).delete(f"/api/v1/jobs/{job}").status_code == 204
+        assert not folder.exists()
+    finally:
+        subprocess.run(["rm", "-rf", folder], check=True)
+
+
+def test_a_job_is_not_deleted_while_its_storage_is_not_mounted(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("ann")
+    job = submit(console, headers)
+    run_to_end(console, job)
+    mark = console.root / "storage" / MARK_FILE
+    mark.rename(console.root / "elsewhere")
+    client = console.client(headers)
+    answer = client.delete(f"/api/v1/jobs/{job}")
+    assert (answer.status_code, answer.json()["code"]) == (503, "storage_not_mounted")
+    (console.root / "elsewhere").rename(mark)
     assert client.delete(f"/api/v1/jobs/{job}").status_code == 204
 
 

@@ -142,7 +142,7 @@ def _load_settings() -> "ConsoleSettings":
 
     settings = load_settings()
     for name in unknown_names(dict(os.environ)):
-        _say(f"{name} is set, and nothing reads it: is it a typing error?")
+        _say(f"warning: {name} is set, and nothing reads it: is it a typing error?")
     return settings
 
 

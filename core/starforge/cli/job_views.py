@@ -7,7 +7,16 @@ from typing import Final
 import click
 
 from starforge.cli.follow import find_plot, paint_state
-from starforge.cli.output import describe_bytes, describe_duration, join_lines, json_option, print_json, print_table
+from starforge.cli.output import (
+    describe_bytes,
+    describe_duration,
+    find_width,
+    join_lines,
+    json_option,
+    print_json,
+    print_table,
+    render_row,
+)
 from starforge.cli.session import open_console
 from starforge.client.console import Console
 from starforge.contract.api import EventView, JobDetail, JobView, Outputs
@@ -105,7 +114,8 @@ def shorten_digests(text: str) -> str:
 def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None:
     job, spec = detail.job, detail.spec.spec
     retrying = " (to be retried)" if job.retry_at is not None else ""
-    click.echo(f"{job.id}  {paint_state(job.state, err=False)} ({job.reason}){retrying}  {job.note}".rstrip())
+    click.echo(f"{job.id}  {paint_state(job.state, err=False)} ({job.reason}){retrying}")
+    width = find_width()
     facts = [
         ("experiment", f"{job.project}/{job.name} of {job.user}"),
         ("method", f"{spec.recipe.name} {spec.recipe.version}"),
@@ -119,15 +129,17 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
         ("workspace", shorten_digests(spec.workspace.digest)),
         ("log", _describe_log(detail)),
         ("admitted", ", ".join(f"{check.gate} {check.outcome}" for check in detail.admission.checks)),
+        *([("note", shorten_digests(job.note))] if job.note else []),
     ]
     for name, value in facts:
-        click.echo(f"  {name:<11} {value}")
+        click.echo(render_row(f"  {name:<11} ", value, width))
     for attempt in detail.attempts:
         code = f"exit {attempt.exit_code}" if attempt.exit_code is not None else ""
         parts = (attempt.node or "", ",".join(attempt.gpus), attempt.reason or "", code)
         click.echo(f"  attempt {attempt.number}   {' '.join(part for part in parts if part)}")
     for event in detail.events:
-        click.echo(f"  {_describe_event(event)}")
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
+        click.echo(render_row(f"  {at}  ", _describe_event(event), width))
     for artifact in outputs.artifacts:
         click.echo(f"  artifact    {artifact.path} ({describe_bytes(artifact.bytes)})")
     for checkpoint in outputs.checkpoints:
@@ -146,11 +158,5 @@ def _describe_log(detail: JobDetail) -> str:
 
 
 def _describe_event(event: EventView) -> str:
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
-    words = [
-        event.state or event.kind,
-        f"({event.reason})" if event.reason else "",
-        shorten_digests(event.note),
-    ]
-    times = f" {event.count} times" if event.count > 1 else ""
-    return f"{at}  {' '.join(word for word in words if word)}{times}"
+    reason, note = f" ({event.reason})" if event.reason else "", f" {shorten_digests(event.note)}" if event.note else ""
+    return f"{event.state or event.kind}{reason}{note}{f' {event.count} times' if event.count > 1 else ''}"

@@ -68,6 +68,18 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: i
     )
 
 
+def render_row(label: str, text: str, width: int | None) -> str:
+    """`text` beside `label`; what does not fit `width` goes on below it, every word whole (None: one line)."""
+    text = join_lines(text)
+    if width is None or len(label) + len(text) <= width:
+        return f"{label}{text}".rstrip()
+    import textwrap  # noqa: PLC0415 - not for every command
+
+    room = max(width - len(label), _MIN_WIDTH)
+    lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+    return label + f"\n{' ' * len(label)}".join(lines)
+
+
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table that fits the terminal; piped, nothing is cut."""
     click.echo(render_table(headers, rows, find_width()))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from starforge.cli.follow import TextLog, choose_key
 from starforge.cli.logtext import LogText
-from starforge.cli.output import describe_bytes, describe_duration, render_error, render_table
+from starforge.cli.output import describe_bytes, describe_duration, render_error, render_row, render_table
 from starforge.cli.plot import draw_curve
 from starforge.errors import ProjectError
 
@@ -119,6 +119,13 @@ def test_a_table_fits_the_terminal_and_is_never_cut_in_a_pipe() -> None:
     rows = [("j1", "x" * 50), ("j22", "y")]
     assert max(map(len, render_table(("JOB", "NOTE"), rows, 30).splitlines())) == 30
     assert "x" * 50 in render_table(("JOB", "NOTE"), rows, None)
+
+
+def test_a_row_that_does_not_fit_goes_on_below_its_text_with_every_word_whole() -> None:
+    assert render_row("  note  ", "one two-three\nfour", 18) == "  note  one\n        two-three\n        four"
+    assert render_row("  note  ", "one two-three\nfour", None) == "  note  one two-three four"
+    assert render_row("  note  ", "x" * 30, 20) == "  note  " + "x" * 30
+    assert render_row("  note  ", "", 20) == "  note"
 
 
 def test_an_error_is_three_lines_of_what_why_and_next() -> None:

@@ -11,7 +11,7 @@ allowed=${allowed//,/ }
 package_of() {
   case "$1" in
     venv) echo python3-venv ;;
-    engine) echo docker.io ;;
+    engine) echo "docker.io iproute2 iptables util-linux" ;; # a private one: networks and namespaces of its own
     interpreters) echo pypy3 ;; # a second Python beside the system's own, and an older one
     tini) echo tini ;;
     browser) echo "chromium fonts-noto-cjk" ;;
@@ -22,11 +22,18 @@ package_of() {
 is_present() {
   case "$1" in
     venv) "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ;;
-    engine) command -v dockerd >/dev/null && command -v docker >/dev/null ;;
+    engine) has_all dockerd docker containerd runc ip iptables unshare nsenter setpriv mount ;;
     interpreters) has_second_interpreter ;;
     tini) command -v tini >/dev/null || command -v docker-init >/dev/null ;;
     browser) command -v chromium >/dev/null && fc-list 2>/dev/null | grep -q 'Noto Sans CJK' ;;
   esac
+}
+
+has_all() {
+  local name
+  for name in "$@"; do
+    command -v "$name" >/dev/null || return 1
+  done
 }
 
 has_second_interpreter() {

@@ -121,7 +121,7 @@ class Sessions:
             hash=hash_token(text),
             scopes=account.scopes,
             label="",
-            expires_at=now + IDLE_S,
+            expires_at=min(now + IDLE_S, account.expires_at),
         )
         await self._ledger.write(lambda c: add_session(c, kept, find_token_id(c, opened_by_hash), now))
         return Opened(text=Secret(text), account=account)

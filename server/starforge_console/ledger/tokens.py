@@ -90,7 +90,11 @@ def add_session(connection: Connection, session: NewToken, opened_by: int | None
 
 
 def extend_session(connection: Connection, session_hash: str, expires_at: float) -> None:
-    """Let a session that lives live until `expires_at`."""
+    """Let a session that lives live until `expires_at`, but not for longer than the token that opened it."""
+    opener = select(tokens.c.opened_by).where(tokens.c.hash == session_hash).scalar_subquery()
+    latest = connection.execute(select(tokens.c.expires_at).where(tokens.c.id == opener)).scalar()
+    if latest is not None:
+        expires_at = min(expires_at, float(latest))
     connection.execute(
         update(tokens).where(tokens.c.hash == session_hash, tokens.c.revoked_at.is_(None)).values(expires_at=expires_at)
     )

@@ -96,7 +96,8 @@ async def _run(stream: Stream, polls: LongPolls, wakeups: Wakeups) -> AsyncItera
     yield _HELLO
     pause_s, asked_at = 0.0, loop.time()
     while not polls.closing:
-        waiter = wakeups.subscribe(*stream.topics(), CLOSING)
+        topics = stream.topics()
+        waiter = wakeups.subscribe(*topics, CLOSING)
         try:
             since = loop.time()
             await asyncio.sleep(pause_s)
@@ -105,7 +106,8 @@ async def _run(stream: Stream, polls: LongPolls, wakeups: Wakeups) -> AsyncItera
                 yield event
             if news.over:
                 return
-            woken = news.more or await waiter.wait(PING_S)
+            # A look may find more to listen to, such as a new attempt; what came before it listened is not missed.
+            woken = news.more or stream.topics() != topics or await waiter.wait(PING_S)
         finally:
             wakeups.forget(waiter)
         if not woken:

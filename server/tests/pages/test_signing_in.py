@@ -82,6 +82,16 @@ def test_a_session_that_is_used_lives_on(console: ConsoleUnderTest) -> None:
         assert client.get("/jobs").url.path == "/jobs"
 
 
+def test_a_session_does_not_outlive_the_token_that_opened_it(console: ConsoleUnderTest) -> None:
+    console.add_user("ann")
+    client = sign_in(console, console.add_token(1, frozenset({"read"}), days=1))
+    for hour in (8, 16, 23):
+        console.clock.ahead_s = hour * HOURS
+        assert client.get("/jobs").url.path == "/jobs"
+    console.clock.ahead_s = 24 * HOURS + 1
+    assert client.get("/jobs").url.path == "/signin"
+
+
 def test_signing_out_ends_the_session_also_for_who_kept_the_cookie(console: ConsoleUnderTest) -> None:
     client = sign_in(console, console.add_user("ann"))
     kept = dict(client.cookies)

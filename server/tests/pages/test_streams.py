@@ -15,7 +15,7 @@ from starforge.contract.states import Reason
 from starforge_console.wakeups import job_topic, stream_topic
 from starforge_console.web.sse import encode_event
 
-LIMIT_S = 20.0
+LIMIT_S = 10.0  # less than the time between two pings: what only a ping brings is a lost wake-up
 
 
 class Follower:
@@ -168,6 +168,19 @@ def test_a_reader_far_behind_is_taken_to_the_end(served: Served, console: Consol
     follower.wait("<code>newest</code>")
     assert "were passed over" in follower.text
     assert len(follower.text) < 2_000_000
+
+
+def test_a_job_that_is_deleted_ends_its_stream_with_a_word(served: Served, console: ConsoleUnderTest) -> None:
+    headers = console.add_user("owner")
+    job = submit(console, headers)
+    follower = Follower(reader(served, console), f"/live/jobs/{job}")
+    follower.wait("Queued")
+    with served.client(headers) as owner:
+        owner.post(f"/api/v1/jobs/{job}/stop", json={})
+        assert owner.delete(f"/api/v1/jobs/{job}").status_code == 204
+    follower.wait("This job was deleted")
+    follower.wait("event: over")
+    follower.wait_end()
 
 
 def test_streams_end_when_the_console_ends(served: Served, console: ConsoleUnderTest) -> None:

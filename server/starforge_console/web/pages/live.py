@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from starforge.contract.capsule import STREAM_LOG, STREAM_METRICS
+from starforge.errors import NotFound
 from starforge_console.ledger.listing import (
     JobLine,
     JobSearch,
@@ -35,6 +36,8 @@ BEHIND_BYTES: Final = 1 << 20
 """A reader who is further behind is taken to the log's end: nobody reads a megabyte of lines as they come."""
 PARTS: Final = ("state", "actions", "notice", "facts", "history", "attempts", "lineage", "log_state")
 RECENT_EVENTS: Final = 500
+OVER: Final = "over"
+"""The event after which a page's script does not come back."""
 _BACK: Final = re.compile(r"(\d{1,16})\.(\d{1,6})\.(\d{1,16}s?|-)")
 
 router = APIRouter(include_in_schema=False)
@@ -195,9 +198,13 @@ class _JobReader:
     async def look(self, since: float) -> News:
         """The fragments of what has changed."""
         words, pinned = self.visit.words, self.attempt if self.pinned else None
-        page = await self.pages.hub.look(
-            ("job", self.job_id, pinned), since, lambda: load_job_page(self.services, self.job_id, pinned)
-        )
+        try:
+            page = await self.pages.hub.look(
+                ("job", self.job_id, pinned), since, lambda: load_job_page(self.services, self.job_id, pinned)
+            )
+        except NotFound:
+            gone = _replace("job-notice", self.pages.look.part(words, "job/gone.html"))
+            return News([encode_event(gone), encode_event("", name=OVER)], over=True)
         may = self.visit.may_change(page.line.job.user_id)
         parts = render_parts(self.pages.look, words, page, may=may)
         fragments = [_replace(f"job-{name}", text) for name, text in parts.items() if self.sent.get(name) != text]

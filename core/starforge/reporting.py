@@ -41,6 +41,7 @@ Number = Union[int, float]
 _RANK_NAMES = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "FORGE_NODE_RANK")
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 _MOST_KEYS = 10_000  # a training that makes up names without end does not fill the memory
+LINE_BYTES = 1 << 20  # longer lines are not read
 _now = time.time
 
 
@@ -75,6 +76,8 @@ class _Line:
     def write(self, text: str) -> bool:
         """Append one line with one write: lines of several processes never mix."""
         content = text.encode("ascii")
+        if len(content) > LINE_BYTES:
+            return self.warn(f"a report of {len(content)} bytes was dropped: it may have {LINE_BYTES} at most")
         return os.write(self.fd, content) == len(content)
 
     def warn(self, why: str) -> bool:

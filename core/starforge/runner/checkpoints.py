@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fnmatch
 import hashlib
 import json
@@ -27,6 +26,10 @@ _MOST_FILES = 50_000
 Look = Tuple[Tuple[str, int, int], ...]
 
 
+class TooManyFilesError(Exception):
+    """A folder that cannot be listed whole is not committed: keep fewer, larger files."""
+
+
 @dataclass(frozen=True)
 class Committed:
     """A checkpoint with its manifest."""
@@ -37,7 +40,10 @@ class Committed:
 
 
 def commit(directory: str, step: int) -> Committed:
-    """Write the manifest of a directory that nobody writes to any more, by rename. Raises OSError."""
+    """Write the manifest of a directory that nobody writes to any more, by rename.
+
+    Raises OSError and TooManyFilesError.
+    """
     files = {name: _describe(os.path.join(directory, name)) for name, _, _ in _look(directory)}
     mark = Committed(step, directory, time.time())
     document = {"version": MANIFEST_VERSION, "step": step, "committed_at": mark.committed_at, "files": files}
@@ -84,14 +90,24 @@ class FolderWatch:
         self._committed: Dict[str, Look] = {}
 
     def commit_complete(self, *, is_final: bool) -> List[Committed]:
-        """Commit what is complete and unchanged since the last call; at the end (`is_final`) what is complete."""
+        """Commit what is complete and unchanged since the last call; at the end (`is_final`) what is complete.
+
+        Raises TooManyFilesError for a folder that cannot be committed, once the others are.
+        """
         if self._rule.kind != "folders":
             return []
         committed = []
+        problem: Optional[TooManyFilesError] = None
         for path in match_paths(self.root, self._rule.pattern):
-            mark = self._find_commit(path, is_final=is_final)
+            try:
+                mark = self._find_commit(path, is_final=is_final)
+            except TooManyFilesError as error:
+                problem = error
+                continue
             if mark is not None:
                 committed.append(mark)
+        if problem is not None and not committed:
+            raise problem
         return committed
 
     def _find_commit(self, path: str, *, is_final: bool) -> Optional[Committed]:
@@ -129,7 +145,7 @@ def _is_complete(look: Look, rules: Tuple[str, ...]) -> bool:
 def _look(directory: str) -> Look:
     listing = list_files(directory, most_files=_MOST_FILES)
     if not listing.is_whole:
-        raise OSError(errno.EFBIG, f"holds more than {_MOST_FILES} files, or lies too deep", directory)
+        raise TooManyFilesError(f"checkpoint {directory} holds more than {_MOST_FILES} files, or lies too deep")
     return tuple(row for row in listing.files if not row[0].startswith(CHECKPOINT_MANIFEST))
 
 

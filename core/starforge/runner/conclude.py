@@ -22,6 +22,7 @@ from starforge.runner.wishes import Wishes
 _HASHING_S = 20.0
 _HASHING_WHILE_STOPPING_S = 5.0
 _FINDING_S = 5.0
+_SYNCING_S = 10.0
 _SLACK_S = 3.0
 _MOST_ARTIFACTS = 10_000
 
@@ -58,7 +59,7 @@ def conclude(record: contract.ExitRecord, spool: Spool, places: Places, steps: S
         newest = steps.bound("finding the checkpoint", lambda: _find_own_newest(places), None, _FINDING_S)
         record = replace(record, checkpoint=newest)
     spool.event("ended", code=record.code, signal=record.signal, reason=record.reason, message=record.message)
-    steps.attend("syncing the spool", spool.sync, None)
+    steps.bound("syncing the spool", spool.sync, None, _SYNCING_S)
     record = replace(record, offsets=spool.offsets())
     write_whole(places.exit_record, json.dumps(record.to_json(), sort_keys=True).encode("ascii") + b"\n")
     return record

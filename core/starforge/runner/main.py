@@ -20,6 +20,8 @@ from starforge.runner.verify import load_capsule
 _USAGE = 2
 _RUNNER_FAILED = 70
 _ENDED_BEFORE_START = 143
+_TELLING_S = 2.0  # the engine may be away and its pipe full
+_WRITING_S = 60.0
 
 
 def main(argv: List[str]) -> int:
@@ -81,10 +83,10 @@ def _conclude(desk: Desk, ending: Ending) -> int:
     """Report the end. Whatever fails of that, the code is the ending's."""
     if ending.message is not None:
         text = f"starforge: {ending.message}"
-        desk.steps.attend("saying how it ended", lambda: _tell(desk, text), None)
+        desk.steps.bound("saying how it ended", lambda: _tell(desk, text), None, _TELLING_S)
     attempt = os.environ.get(contract.ENV_ATTEMPT) or ""
     record = build_record(ending, attempt, desk.wishes, time.monotonic() - desk.started)
-    record = desk.steps.attend("writing the exit record", lambda: _write_record(desk, record), record)
+    record = desk.steps.bound("writing the exit record", lambda: _write_record(desk, record), record, _WRITING_S)
     desk.steps.attend("waiting for ingest", lambda: desk.line.finish(record.to_json()), False)  # noqa: FBT003
     return ending.code
 

@@ -14,7 +14,7 @@ from starforge.runner.progress import Progress
 from starforge.runner.spool import Spool, build_finite
 from starforge.runner.tensorboard import TensorboardSource
 
-LINE_BYTES = 1 << 20  # as starforge.report writes at most
+LINE_BYTES = 1 << 20  # with its end, as starforge.report writes at most
 _READ_BYTES = 256 << 10
 _POLL_S = 5.0
 _STEP_KEYS = ("step", "global_step", "current_steps", "_step", "iteration")
@@ -80,7 +80,7 @@ class LineTail:
             self._is_skipping, chunk = False, tail
         lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
-        if len(self._rest) > LINE_BYTES:
+        if len(self._rest) >= LINE_BYTES:
             self._rest, self._is_skipping = b"", True
             self.too_long += 1
         return lines

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.tests.runner.conftest import TOKEN
-from core.tests.runner.support.attempt import Attempt, until
+from core.tests.runner.support.attempt import Attempt, find_interpreters, until
 from core.tests.runner.support.ingest import Ingest
 from starforge.contract import capsule as contract
 
@@ -154,7 +154,9 @@ print(code, sorted(set(late)), file=sys.stderr)
 """
 
 
-def test_nothing_is_imported_once_the_job_runs(attempt: Attempt, ingest: Ingest) -> None:
+@pytest.mark.interpreters
+@pytest.mark.parametrize("interpreter", find_interpreters())
+def test_nothing_is_imported_once_the_job_runs(attempt: Attempt, ingest: Ingest, interpreter: str) -> None:
     attempt.python("import time; time.sleep(1.5)", plan=PLAN, ingest=contract.Ingest(ingest.url))
     code = WITNESS.format(runner=str(attempt.capsule / contract.RUNNER_FILE))
     environment = {
@@ -163,7 +165,7 @@ def test_nothing_is_imported_once_the_job_runs(attempt: Attempt, ingest: Ingest)
         contract.ENV_CAPSULE_DIGEST: attempt.digest,
         contract.ENV_ATTEMPT: "j0123456789-1-abcdef",
     }
-    command = [sys.executable, "-I", "-S", "-c", code]
+    command = [interpreter, "-I", "-S", "-c", code]
     ran = subprocess.run(command, cwd=attempt.root, env=environment, capture_output=True, check=False, timeout=60)
     assert ran.stderr.strip().splitlines()[-1] == b"0 []", ran.stderr
 
@@ -214,11 +216,13 @@ def find_peak_kb(pid: int) -> int:
         return 0
 
 
-@pytest.mark.parametrize("sends", ["os.kill(os.getppid(), signal.SIGTERM)", "os.system('kill -INT %d' % os.getppid())"])
-def test_a_term_that_the_job_sends_its_runner_is_its_own_doing(attempt: Attempt, sends: str) -> None:
-    if "system" in sends:  # the shell that execs kill may be gone before it is looked at: a builtin lives on
-        sends = "os.system('kill -INT %d; sleep 1' % os.getppid())"
-    process = attempt.python(f"import os, signal, time\n{sends}\ntime.sleep(60)").start()
+@pytest.mark.interpreters
+@pytest.mark.parametrize("interpreter", find_interpreters())
+@pytest.mark.parametrize(
+    "sends", ["os.kill(os.getppid(), signal.SIGTERM)", "os.system('kill -INT %d; sleep 1' % os.getppid())"]
+)
+def test_a_term_that_the_job_sends_its_runner_is_its_own_doing(attempt: Attempt, sends: str, interpreter: str) -> None:
+    process = attempt.python(f"import os, signal, time\n{sends}\ntime.sleep(60)").start(interpreter)
     process.communicate(timeout=30)
 
     record = attempt.record()

@@ -169,3 +169,20 @@ def test_another_authority_is_not(tmp_path: Path) -> None:
     finally:
         served.close()
     assert served.requests == 0
+
+
+def test_a_round_that_fails_in_any_way_is_noted_once_and_followed_by_others(tmp_path: Path, ingest: Ingest) -> None:
+    rung = []
+
+    def ring() -> None:
+        rung.append(1)
+        if len(rung) < 3:
+            raise ZeroDivisionError("nobody thought of this")
+
+    spool, wishes = make_spool(tmp_path)
+    sender = Sender(spool, wishes, ring)
+    ingest.desired = "stop"
+    sender.start(contract.Ingest(ingest.url), TOKEN)
+    until(lambda: len(rung) >= 3, "a third round")
+    assert sender.finish({"code": 0}, 20)
+    assert ingest.streams["events"].count(b"nobody thought of this") == 1

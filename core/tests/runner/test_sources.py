@@ -1,14 +1,18 @@
 """Metrics from files that frameworks write, and when a training counts as complete."""
 
 import json
+import os
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.tests.runner.support.attempt import Attempt
+from starforge import reporting
 from starforge.contract import capsule as contract
+from starforge.runner import sources
 from starforge.runner.progress import Progress, decide_complete
 from starforge.runner.sources import JsonlSource, LineTail, ReportSource
 from starforge.runner.spool import Spool
@@ -36,6 +40,27 @@ def test_a_tail_gives_whole_lines_only_and_follows_a_replaced_file(tmp_path: Pat
     (tmp_path / "new").write_bytes(b"other\n")
     (tmp_path / "new").rename(path)
     assert tail.read_lines() == [b"other"]
+
+
+def test_a_line_that_is_too_long_is_passed_over_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    tail = LineTail(str(path))
+    path.write_bytes(b"x" * (3 * sources.LINE_BYTES))
+    assert tail.read_lines() == []
+    with path.open("ab") as file:
+        file.write(b"end of it\nnext\n" + b"y" * (sources.LINE_BYTES - 1) + b"\n")
+    assert tail.read_lines() == [b"next"]
+    assert tail.read_lines() == [b"y" * (sources.LINE_BYTES - 1)]
+    assert tail.too_long == 1
+
+
+def test_what_is_reported_is_never_longer_than_what_is_read() -> None:
+    assert reporting.LINE_BYTES == sources.LINE_BYTES
+
+
+def test_a_file_without_end_is_left_at_the_deadline(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"line\n")
+    assert LineTail(str(tmp_path / "file")).read_lines(time.monotonic()) == []
 
 
 def test_lines_of_jsonl_become_metrics(tmp_path: Path, spool: Spool) -> None:
@@ -152,3 +177,22 @@ def test_complete_is_decided_by_the_plans_rule(  # noqa: PLR0913, PLR0917 - one 
     progress = Progress()
     progress.last_step, progress.total_steps, progress.finished = last_step, announced, finished
     assert decide_complete(rule, progress, code) is complete
+
+
+def test_a_record_of_images_is_passed_over_and_a_broken_number_ends_the_reading(tmp_path: Path, spool: Spool) -> None:
+    scalar = encode_record(3, "loss", encode_field(2, 5, struct.pack("<f", 0.5)))
+    image = struct.pack("<QI", 5 << 20, 0) + bytes(5 << 20) + b"\0\0\0\0"
+    endless = struct.pack("<QI", 1 << 19, 0) + b"\xff" * (1 << 19) + b"\0\0\0\0"
+    (tmp_path / "tfevents").write_bytes(scalar + image + scalar + endless)
+    source = TensorboardSource(str(tmp_path), spool, Progress())
+    source.poll()
+    source.poll()
+
+    assert [line["step"] for line in read(spool)] == [3, 3]
+    assert "longer than 64 bits" in read(spool, "events")[0]["message"]
+
+
+def test_a_source_that_is_a_pipe_says_so_and_does_not_wait(tmp_path: Path, spool: Spool) -> None:
+    os.mkfifo(tmp_path / "metrics")
+    with pytest.raises(OSError, match="no plain file"):
+        JsonlSource(str(tmp_path / "metrics"), spool, Progress()).poll()

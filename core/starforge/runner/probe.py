@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, List, Mapping, Optional
 
 from starforge.contract import capsule as contract
 from starforge.runner.endings import Refusal
-from starforge.runner.versions import RangeError, is_in_range
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -29,13 +28,19 @@ def refuse_unfit_image(needs: contract.Requirements, environment: Mapping[str, s
 
 
 def _find_python_problem(specifier: str) -> Optional[str]:
+    if not specifier:
+        return None
+    from starforge.runner.versions import is_in_range  # noqa: PLC0415 - only a plan with ranges pays for it
+
     found = "{}.{}.{}".format(*sys.version_info[:3])
-    if not specifier or is_in_range(found, specifier):
+    if is_in_range(found, specifier):
         return None
     return f"needs Python {specifier}; this image has {found} at {sys.executable}"
 
 
 def _find_module_problem(need: contract.Requirement, path: List[str]) -> Optional[str]:
+    from starforge.runner.versions import RangeError, is_in_range  # noqa: PLC0415 - see above
+
     wanted = f"{need.module} {need.specifier}".rstrip()
     distribution = _find_distribution(need.module, path)
     if distribution is None:

@@ -132,6 +132,12 @@ def test_large_lines_of_several_processes_never_mix(training: Training) -> None:
     assert all(len(line["values"]) == 3000 for line in lines)
 
 
+def test_a_report_that_is_too_long_is_dropped_with_a_warning(training: Training) -> None:
+    training.run("assert report.note('x' * 1_100_000) is False; assert report.note('short') is True")
+    assert [line["message"] for line in training.lines()] == ["short"]
+    assert "it may have 1048576 at most" in training.stderr
+
+
 def test_samples_and_hyperparameters_may_hold_anything(training: Training) -> None:
     training.run(
         """

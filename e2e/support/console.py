@@ -3,18 +3,18 @@
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
+
+from e2e.support.owned import MEMORY, OwnedFolder
 
 READY_S: Final = 30.0
 _BIN: Final = Path(sys.executable).parent
@@ -44,14 +44,14 @@ class ConsoleProcess:
         self.port, self.ingest_port = find_free_port(), find_free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
-        self._secrets = Path(tempfile.mkdtemp(prefix="starforge-", dir="/dev/shm"))
+        self._secrets = OwnedFolder(MEMORY)
         self.projects.mkdir(parents=True, exist_ok=True)
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("FORGE_", "SF_"))},
             "PATH": f"{_BIN}:{os.environ['PATH']}",
             "FORGE_CONSOLE_STATE_DIR": str(folder / "state"),
             "FORGE_STORAGE_ROOT": str(self.storage),
-            "FORGE_SECRETS_DIR": str(self._secrets),
+            "FORGE_SECRETS_DIR": str(self._secrets.path),
             "FORGE_DOCKER_SOCKET": docker_socket,
             "FORGE_GPU_RUNTIME": "none",
             "FORGE_LOCAL_GPU_COUNT": "2",
@@ -119,7 +119,7 @@ class ConsoleProcess:
     def close(self) -> None:
         """Stop the console and remove what lies outside of its folder."""
         self.stop()
-        shutil.rmtree(self._secrets, ignore_errors=True)
+        self._secrets.close()
 
     def admin(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run `starforge-console`."""

@@ -13,7 +13,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -21,20 +20,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
+from e2e.support.owned import find_host_locks, owned_folder
 from starforge.containers.engine import Engine
 from starforge.errors import StarForgeError
 
-_NEEDED: Final = ("dockerd", "containerd", "runc", "tini", "unshare", "nsenter", "setpriv", "ip")
+NEEDED: Final = ("dockerd", "containerd", "runc", "tini", "unshare", "nsenter", "setpriv", "ip", "iptables", "mount")
 _SLOTS: Final = 60
 _READY_S: Final = 40.0
-_SLOT_FOLDER: Final = Path(tempfile.gettempdir()) / "starforge-engines"
+_INTERFACES: Final = Path("/sys/class/net")
 
 
 def find_obstacle() -> str | None:
     """Why no private engine can run here, or None."""
     if os.geteuid() != 0:
         return "private engines need root"
-    missing = [name for name in _NEEDED if shutil.which(name) is None]
+    missing = [name for name in NEEDED if shutil.which(name) is None]
     return f"private engines need {', '.join(missing)}" if missing else None
 
 
@@ -47,6 +47,7 @@ class PrivateEngine:
     arguments: tuple[str, ...] = ()
     path_prefix: str = ""
     _init: int | None = None
+    _connected: bool = False
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -185,9 +186,10 @@ class PrivateEngine:
         return Path(f"/proc/{self._init}/comm").read_text().strip() == "tini"
 
     def _connect(self) -> None:
-        host_end = f"sft{self.slot}"
-        subprocess.run(["ip", "link", "del", host_end], check=False, capture_output=True)
+        host_end = name_interface(self.slot)
+        self._disconnect()
         _ip("link", "add", host_end, "type", "veth", "peer", "name", "eth0", "netns", str(self._init))
+        self._connected = True
         _ip("addr", "add", f"{self.gateway}/24", "dev", host_end)
         _ip("link", "set", host_end, "up")
         self.run(
@@ -206,7 +208,13 @@ class PrivateEngine:
             process.send_signal(signal.SIGCONT)  # one that was stopped with its child could not reap it
             process.wait(timeout=20)
         self._init, self._processes = None, []
-        subprocess.run(["ip", "link", "del", f"sft{self.slot}"], check=False, capture_output=True)
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        """Remove the interface that this machine made, if it is still there; never one that it did not make."""
+        if self._connected:
+            subprocess.run(["ip", "link", "del", name_interface(self.slot)], check=False, capture_output=True)
+        self._connected = False
 
     def _entering(self) -> list[str]:
         return ["nsenter", "-t", str(self._init), "--mount", "--net", "--pid", "--uts", "--"]
@@ -237,17 +245,15 @@ class PrivateEngine:
 @contextlib.contextmanager
 def private_engine(root: Path, *arguments: str, path_prefix: str = "") -> Iterator[PrivateEngine]:
     """An engine with its files below `root`; `arguments` go to dockerd, `path_prefix` before its PATH."""
-    with _reserve_slot() as slot:
-        root.mkdir(parents=True, exist_ok=True)
-        # A socket's path may have 107 bytes, and a test's folder is often longer.
-        short = Path(tempfile.mkdtemp(prefix="sfe-", dir=None if len(str(root)) > 60 else root))
+    root.mkdir(parents=True, exist_ok=True)
+    # A socket's path may have 107 bytes, and a test's folder is often longer.
+    with reserve_slot() as slot, owned_folder(None if len(str(root)) > 60 else root) as short:
         machine = PrivateEngine(short, slot, arguments, path_prefix)
         try:
             machine.up()
             yield machine
         finally:
             machine.down()
-            shutil.rmtree(short, ignore_errors=True)
 
 
 def write_nvidia_hook(folder: Path, known: tuple[str, ...]) -> str:
@@ -269,17 +275,24 @@ def write_nvidia_hook(folder: Path, known: tuple[str, ...]) -> str:
 
 
 @contextlib.contextmanager
-def _reserve_slot() -> Iterator[int]:
-    _SLOT_FOLDER.mkdir(parents=True, exist_ok=True)
+def reserve_slot(locks: Path | None = None, interfaces: Path = _INTERFACES) -> Iterator[int]:
+    """A number that no other machine of this host has; its interface, addresses and cgroup are named after it."""
     for slot in range(1, _SLOTS + 1):
-        with (_SLOT_FOLDER / str(slot)).open("a") as claim:
+        with ((locks or find_host_locks()) / f"slot-{slot}").open("a") as claim:
             try:
                 fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
+            if (interfaces / name_interface(slot)).exists():
+                continue  # whoever made it does not use these locks: it is not ours to take
             yield slot
             return
     raise RuntimeError(f"{_SLOTS} private engines run already")
+
+
+def name_interface(slot: int) -> str:
+    """The host's end of the machine's cable."""
+    return f"sft{slot}"
 
 
 def _ip(*arguments: str) -> None:

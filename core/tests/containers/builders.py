@@ -1,8 +1,6 @@
 """Small builders for tests of one host's containers."""
 
 import contextlib
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.support.images import HOST_IMAGE
+from e2e.support.owned import MEMORY, owned_folder
 from starforge.containers.engine import Engine
 from starforge.containers.gpus import GpuSource, MadeUpGpus
 from starforge.containers.host import ContainerHost
@@ -62,11 +61,8 @@ def make_request(workdir: Path, script: str = WAIT_FOR_CODE, **changes: Any) -> 
 @contextlib.contextmanager
 def memory_folder() -> Iterator[Path]:
     """A folder on tmpfs, where secrets may lie."""
-    folder = Path(tempfile.mkdtemp(prefix="starforge-test-", dir="/dev/shm"))
-    try:
+    with owned_folder(MEMORY) as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def make_settings(root: Path, secrets_root: Path, **changes: Any) -> HostSettings:

@@ -1,4 +1,3 @@
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,6 +6,7 @@ import pytest
 from core.tests.containers.builders import make_host, make_settings, memory_folder
 from e2e.support.engines import PrivateEngine, find_obstacle, private_engine
 from e2e.support.images import host_image
+from e2e.support.owned import owned_folder
 from starforge.containers.host import ContainerHost
 
 
@@ -16,7 +16,7 @@ def machine() -> Iterator[PrivateEngine]:
     obstacle = find_obstacle()
     if obstacle:
         pytest.skip(obstacle)
-    with tempfile.TemporaryDirectory(prefix="sfe-") as root, private_engine(Path(root), "--live-restore") as machine:
+    with owned_folder() as root, private_engine(root, "--live-restore") as machine:
         host_image(machine)
         yield machine
 

@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from core.tests.containers.builders import finish, make_host, make_request, make_settings, see, wait_for, wait_until
 from e2e.support.engines import PrivateEngine, find_obstacle, private_engine, write_nvidia_hook
 from e2e.support.images import host_image
+from e2e.support.owned import owned_folder
 from starforge.containers.engine import Engine
 from starforge.containers.gpus import Gpu, GpuSurvey
 from starforge.containers.host import ContainerHost
@@ -42,9 +42,9 @@ def plain() -> Iterator[PrivateEngine]:
     obstacle = find_obstacle()
     if obstacle:
         pytest.skip(obstacle)
-    with tempfile.TemporaryDirectory(prefix="sfe-") as root:
-        hooks = write_nvidia_hook(Path(root) / "bin", ("GPU-real",))
-        with private_engine(Path(root), path_prefix=hooks) as machine:
+    with owned_folder() as root:
+        hooks = write_nvidia_hook(root / "bin", ("GPU-real",))
+        with private_engine(root, path_prefix=hooks) as machine:
             host_image(machine)
             yield machine
 

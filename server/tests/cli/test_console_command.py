@@ -1,13 +1,12 @@
 import re
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from e2e.support.owned import MEMORY, owned_folder
 from starforge_console.cli import main
 
 LINK = re.compile(r"http://127\.0\.0\.1:7080/signin/[A-Za-z0-9_-]{43}\n")
@@ -34,9 +33,8 @@ class Command:
 
 @pytest.fixture
 def command(tmp_path: Path) -> Iterator[Command]:
-    secrets = Path(tempfile.mkdtemp(prefix="starforge-test-", dir="/dev/shm"))
-    yield Command(tmp_path, secrets)
-    shutil.rmtree(secrets)
+    with owned_folder(MEMORY) as secrets:
+        yield Command(tmp_path, secrets)
 
 
 def test_init_prints_a_sign_in_link_and_nothing_else_on_standard_output(command: Command) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from core.tests.containers.builders import finish, make_host, make_request, make_settings, memory_folder
 from e2e.support.engines import PrivateEngine, find_obstacle, private_engine
 from e2e.support.images import host_image
+from e2e.support.owned import owned_folder
 from e2e.support.proxy import EngineProxy, engine_proxy
 from server.tests.executors.conformance import Conformance
 from starforge.containers.engine import Engine
@@ -116,7 +116,7 @@ def machine() -> Iterator[PrivateEngine]:
     obstacle = find_obstacle()
     if obstacle:
         pytest.skip(obstacle)
-    with tempfile.TemporaryDirectory(prefix="sfe-") as root, private_engine(Path(root), "--live-restore") as machine:
+    with owned_folder() as root, private_engine(root, "--live-restore") as machine:
         host_image(machine)
         yield machine
 

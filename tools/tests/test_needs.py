@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from e2e.support.engines import NEEDED
 from tools.tests.support.trees import ROOT
 
+PRIVATE_ENGINE = ("dockerd", "docker", "containerd", "runc", "ip", "iptables", "unshare", "nsenter", "setpriv", "mount")
 ON_EVERY_MACHINE = ("bash", "cat", "dirname", "mktemp", "rm", "tail")
 
 
@@ -52,6 +54,25 @@ def test_every_missing_need_is_named_and_not_the_first_alone(machine: Path) -> N
         "missing: tini",
         "missing: interpreters",
     ]
+
+
+def test_an_engine_without_what_a_private_one_takes_is_a_missing_need(machine: Path) -> None:
+    _put(machine, "id", "echo 0")
+    _put(machine, "apt-get", f'echo "$@" >> {machine}/asked')
+    for name in PRIVATE_ENGINE:
+        _put(machine, name, "exit 0")
+    assert _needs(machine, "engine").returncode == 0
+    for name in PRIVATE_ENGINE:
+        (machine / name).unlink()
+        done = _needs(machine, "engine")
+        assert (name, done.returncode) == (name, 1)
+        _put(machine, name, "exit 0")
+    asked = (machine / "asked").read_text(encoding="utf-8")
+    assert "install -qy --no-install-recommends docker.io iproute2 iptables util-linux" in asked
+
+
+def test_what_the_engines_of_tests_look_for_is_part_of_the_need() -> None:
+    assert set(NEEDED) <= {*PRIVATE_ENGINE, "tini"}
 
 
 def test_a_need_that_may_be_left_out_fails_nothing(machine: Path) -> None:

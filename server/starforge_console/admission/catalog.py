@@ -29,6 +29,7 @@ class CatalogGate:
             *self._check_version(submission.spec, recipe),
             *self._check_framework(submission.spec, recipe),
             *self._check_entry(submission.spec, recipe),
+            *self._check_inputs(submission.spec),
         ]
         return Verdict(against=f"{recipe.name} {recipe.version} {recipe.digest}", refusals=tuple(refusals))
 
@@ -62,6 +63,23 @@ class CatalogGate:
             what = f"{recipe.name} starts from an entry of kind {recipe.entry.kind!r}, not {spec.spec.entry.kind!r}"
             refusals.append(self._refuse("entry_kind", what, next_step=_UPGRADE))
         return refusals
+
+    def _check_inputs(self, spec: JobSpec) -> list[RefusalView]:
+        """What this console would not bring to the job is refused: in silence, the job would train without it."""
+        asked = spec.spec
+        references = {"model": asked.model, "data.train": asked.data.train, "data.validation": asked.data.validation}
+        outside = {name: text for name, text in references.items() if text and text.startswith(("hf://", "/"))}
+        if asked.init_from is not None:
+            outside["init_from"] = asked.init_from
+        return [
+            self._refuse(
+                "input_not_served",
+                f"{name} {text!r} is not brought to jobs by this release",
+                "only files of the workspace and the job's own checkpoints are",
+                "put the files into the project, or into the image",
+            )
+            for name, text in outside.items()
+        ]
 
     def _refuse(self, code: str, what: str, why: str = "", next_step: str = "") -> RefusalView:
         return RefusalView(code=code, gate=self.name, what=what, why=why, next_step=next_step)

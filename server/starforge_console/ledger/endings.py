@@ -66,6 +66,21 @@ def note_cleaned(connection: Connection, attempt: AttemptId, now: float) -> None
     connection.execute(update(attempts).where(attempts.c.id == attempt).values(cleaned_at=now, token_expires_at=now))
 
 
+def hurry_cleanup(connection: Connection, job: JobId) -> int:
+    """Keep the job's ended containers no longer than their spool is unread; gives how many attempts are not clean."""
+    mine = (attempts.c.job_id == job) & attempts.c.cleaned_at.is_(None)
+    connection.execute(update(attempts).where(mine, attempts.c.finalised_at.is_not(None)).values(finalised_at=0.0))
+    return len(list_unclean_of(connection, job))
+
+
+def list_unclean_of(connection: Connection, job: JobId) -> Sequence[AttemptId]:
+    """The job's attempts that are not cleaned up."""
+    rows = connection.execute(
+        select(attempts.c.id).where(attempts.c.job_id == job, attempts.c.cleaned_at.is_(None))
+    ).all()
+    return [AttemptId(row.id) for row in rows]
+
+
 def end_token(connection: Connection, attempt: AttemptId, at: float) -> None:
     """Let the attempt's token run out at `at` (Unix seconds)."""
     connection.execute(

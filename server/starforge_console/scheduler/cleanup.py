@@ -58,4 +58,5 @@ class Cleanup:
             await executor.cleanup(attempt.id)
             now = self._deps.clock.now()
             await self._deps.ledger.write(lambda connection: note_cleaned(connection, attempt.id, now))
+            self._deps.wakeups.notify(job_topic(attempt.job))
         return self._deps.reconcile_s

@@ -73,7 +73,6 @@ class PathSettings(_Group):
     secrets_dir: AbsolutePath = Field(
         default_factory=_default_secrets_dir, description="Secrets of running jobs; must be a tmpfs."
     )
-    data_roots: str = Field(default="", description="Further folders that jobs may read data from, separated by ':'.")
 
 
 class HttpSettings(_Group):

@@ -26,6 +26,7 @@ from starforge.errors import Unavailable
 from starforge_console.accounts.sign_in import check_owner
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.assembly.removal import remove_tree
+from starforge_console.ledger.endings import hurry_cleanup, list_unclean_of
 from starforge_console.ledger.jobs import delete_job, list_deletable, wish_stop
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.series import delete_series, stream_state
@@ -38,7 +39,7 @@ from starforge_console.ledger.views import (
     load_documents,
     load_job,
 )
-from starforge_console.wakeups import BACKEND, QUEUE, job_topic
+from starforge_console.wakeups import BACKEND, ENDINGS, QUEUE, job_topic
 from starforge_console.web.deps import ApiServices, Reader, Services, Submitter
 from starforge_console.web.problems import problem_responses
 from starforge_console.web.views import (
@@ -52,6 +53,9 @@ from starforge_console.web.views import (
 
 DEFAULT_PAGE: Final = 100
 KEY_LENGTH: Final = 200
+
+CLEANUP_S: Final = 3.0
+"""How long a deletion waits for what is left of the job to be removed from its machine."""
 
 router = APIRouter(tags=["jobs"])
 
@@ -144,6 +148,8 @@ async def delete_ended_job(services: Services, account: Submitter, job_id: str) 
     """Remove an ended job with its logs, curves, work and checkpoints, for its owner and administrators."""
     record = await services.ledger.read(lambda c: load_job(c, job_id))
     check_owner(account, record.user_id, f"delete job {job_id}")
+    if JobState(record.state) in ENDED and record.retry_at is None:
+        await _clean_up_now(services, JobId(job_id))
     attempts = await services.ledger.read(lambda c: list_deletable(c, JobId(job_id)))
     # The record goes last: where anything before it fails, the job is still there to be deleted again.
     await _remove_run(services, JobId(job_id))
@@ -152,6 +158,21 @@ async def delete_ended_job(services: Services, account: Submitter, job_id: str) 
     await services.ledger.write(lambda c: delete_job(c, JobId(job_id)))
     services.wakeups.notify(job_topic(job_id))
     return Response(status_code=204)
+
+
+async def _clean_up_now(services: ApiServices, job_id: JobId) -> None:
+    """Let the job's ended containers be kept no longer, and wait a moment until they are gone."""
+    hurried = await services.ledger.write(lambda c: hurry_cleanup(c, job_id))
+    services.wakeups.notify(ENDINGS)
+    deadline = services.clock.monotonic() + (CLEANUP_S if hurried else 0.0)
+    while (left_s := deadline - services.clock.monotonic()) > 0:
+        waiter = services.wakeups.subscribe(job_topic(job_id))
+        try:
+            if not await services.ledger.read(lambda c: list_unclean_of(c, job_id)):
+                return
+            await waiter.wait(left_s)
+        finally:
+            services.wakeups.forget(waiter)
 
 
 async def _load_log_state(services: ApiServices, attempt: AttemptRecord) -> LogState:

@@ -88,10 +88,13 @@ def test_a_clean_submission_passes_every_gate() -> None:
         ({"framework": {"kind": "trl", "image": "python:3.11"}}, ["framework_kind"]),
         ({"framework": {"kind": RECIPE.framework, "image": "  "}}, ["image_missing"]),
         ({"entry": {"kind": "module", "value": "train"}}, ["entry_kind"]),
+        ({"init_from": "run/j234567abc/checkpoint"}, ["input_not_served"]),
+        ({"model": "hf://qwen/qwen3@main", "data": {"train": "/srv/data"}}, ["input_not_served", "input_not_served"]),
+        ({"model": "models/tiny", "data": {"train": "data/train.jsonl"}}, []),
     ],
 )
 def test_the_catalog_must_publish_what_the_lock_names(members: dict[str, Any], codes: list[str]) -> None:
-    assert decide(spec(**members)) == {"catalog": codes}
+    assert decide(spec(**members)) == ({"catalog": codes} if codes else {})
 
 
 def test_an_account_that_may_not_submit_is_refused() -> None:

@@ -51,7 +51,7 @@ run: dev ## Serve a console with real jobs in every state until Ctrl-C
 	@$(PY) -m tools.run
 
 .PHONY: screenshots
-screenshots: dev ## Take pictures of every page into docs/pictures/
+screenshots: dev ## Take pictures of every page into build/pictures/ and docs/pictures/
 	@tools/needs.sh engine tini browser
 	@$(PY) -m tools.screenshots
 

@@ -1,10 +1,12 @@
 """`make screenshots`: pictures of every page with real jobs in it, in both languages and themes, wide and narrow.
 
-They go to docs/pictures/, named PAGE-WIDTH-LANGUAGE-THEME.png. With a console that `make run` serves already, name it:
+They go to build/pictures/, named PAGE-WIDTH-LANGUAGE-THEME.png; those that the repository keeps also to docs/pictures/.
+With a console that `make run` serves already, name it:
 `python -m tools.screenshots URL TOKEN`.
 """
 
 import contextlib
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,7 +18,10 @@ from e2e.support.browser import open_chromium, sign_in
 from e2e.support.console import wait_for
 from tools.run import sample_console
 
-PICTURES: Final = Path("docs/pictures")
+PICTURES: Final = Path("build/pictures")
+KEPT: Final = Path("docs/pictures")
+KEPT_PAGES: Final = ("jobs", "job-running", "job-queued", "signin", "tokens")
+KEPT_LOOKS: Final = ("1440-en-light", "1440-zh-Hans-dark", "375-en-dark", "375-zh-Hans-light")
 WIDTHS: Final = (1440, 375)
 LANGUAGES: Final = ("en", "zh-Hans")
 THEMES: Final = ("light", "dark")
@@ -35,7 +40,8 @@ def _console(arguments: list[str]) -> Iterator[tuple[str, str]]:
 
 def main(arguments: list[str]) -> int:
     """Take all pictures; gives the exit code."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
+    for folder in (PICTURES, KEPT):
+        folder.mkdir(parents=True, exist_ok=True)
     with _console(arguments) as (url, token), sync_playwright() as playwright:
         browser = open_chromium(playwright)
         for width in WIDTHS:
@@ -46,6 +52,8 @@ def main(arguments: list[str]) -> int:
                     _take_all(context.new_page(), token, f"{width}-{language}-{theme}")
                     context.close()
         browser.close()
+    for name in (f"{page}-{look}.png" for page in KEPT_PAGES for look in KEPT_LOOKS):
+        shutil.copy(PICTURES / name, KEPT / name)
     print(f"screenshots: {len(list(PICTURES.glob('*.png')))} pictures in {PICTURES}/")
     return 0
 

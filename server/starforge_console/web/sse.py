@@ -15,7 +15,7 @@ from starforge_console.web.polls import CLOSING, LongPolls
 PING_S: Final = 15.0
 TICK_S: Final = 0.2
 """Changes within this time are told together, and whoever waits for the same thing shares one look at it."""
-LOOKS_KEPT: Final = 256
+LOOKS_KEPT: Final = 64
 _PING: Final = b": ping\n\n"
 _HELLO: Final = b"retry: 1000\n\n"
 _HEADERS: Final[Mapping[str, str]] = MappingProxyType(

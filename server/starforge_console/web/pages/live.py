@@ -197,19 +197,14 @@ class _JobReader:
 
     async def look(self, since: float) -> News:
         """The fragments of what has changed."""
-        words, pinned = self.visit.words, self.attempt if self.pinned else None
         try:
-            page = await self.pages.hub.look(
-                ("job", self.job_id, pinned), since, lambda: load_job_page(self.services, self.job_id, pinned)
-            )
+            page, parts = await self._look_at_page(since)
         except NotFound:
-            gone = _replace("job-notice", self.pages.look.part(words, "job/gone.html"))
+            gone = _replace("job-notice", self.pages.look.part(self.visit.words, "job/gone.html"))
             return News([encode_event(gone), encode_event("", name=OVER)], over=True)
-        may = self.visit.may_change(page.line.job.user_id)
-        parts = render_parts(self.pages.look, words, page, may=may)
         fragments = [_replace(f"job-{name}", text) for name, text in parts.items() if self.sent.get(name) != text]
         self.sent = parts
-        lines, more = await self._tell_log(page)
+        lines, more = await self._tell_log(page, since)
         number = f"{page.last_event}.{self.attempt}.{self.place or '-'}"
         events = [encode_event("\n".join(fragments + lines), number)] if fragments or lines else []
         points = sum(page.keys.values())
@@ -218,25 +213,34 @@ class _JobReader:
             events.append(encode_event(str(points), name="curves"))
         return News(events, more=more)
 
-    async def _tell_log(self, page: JobPage) -> tuple[list[str], bool]:
+    async def _look_at_page(self, since: float) -> tuple[JobPage, dict[str, str]]:
+        """The job and its rendered parts, shared by all who see them alike."""
+        pages, services, words, job_id = self.pages, self.services, self.visit.words, self.job_id
+        pinned = self.attempt if self.pinned else None
+
+        async def load() -> JobPage:
+            return await load_job_page(services, job_id, pinned)
+
+        async def render(page: JobPage, *, may: bool) -> tuple[JobPage, dict[str, str]]:
+            return page, render_parts(pages.look, words, page, may=may)
+
+        page = await pages.hub.look(("job", job_id, pinned), since, load)
+        may = self.visit.may_change(page.line.job.user_id)
+        key = ("parts", job_id, pinned, words.language, may)
+        return await pages.hub.look(key, since, lambda: render(page, may=may))
+
+    async def _tell_log(self, page: JobPage, since: float) -> tuple[list[str], bool]:
         """Fragments of the log's next lines, and whether there are more at once."""
         self._go_to_newest(page)
-        if self.place is None or page.attempt is None:
+        if self.place is None:
             return [], False
-        piece = await self.services.logs.read_log(page.attempt.id, self.place.offset, LOG_PIECE_BYTES)
-        passed = 0
-        if piece.received_to - self.place.offset > BEHIND_BYTES:
-            place = Place(piece.received_to - LOG_PIECE_BYTES, skipping=True)
-            passed, self.place = place.offset - self.place.offset, place
-            piece = await self.services.logs.read_log(page.attempt.id, place.offset, LOG_PIECE_BYTES)
-        at_end = self.place.offset + len(piece.content) >= piece.received_to
-        split = split_log(piece.content, self.place, ended=piece.ended and at_end)
-        moved = split.place != self.place
-        self.place = split.place
-        tail, self.tail = self.tail, str(split.tail)
-        values = {"lines": split.lines, "tail": split.tail, "passed": passed}
-        text = self.pages.look.part(self.visit.words, "live_log.html", **values)
-        return ([text] if split.lines or passed or tail != self.tail else []), moved and not at_end
+        attempt, place, words = self.attempt_id, self.place, self.visit.words
+        key = ("log", attempt, place, words.language)
+        news = await self.pages.hub.look(
+            key, since, lambda: read_log_news(self.services, self.pages.look, words, attempt, place)
+        )
+        tail, self.tail, self.place = self.tail, news.tail, news.place
+        return ([news.text] if news.has_lines or tail != news.tail else []), news.more
 
     def _go_to_newest(self, page: JobPage) -> None:
         """A newer attempt's log begins at its own beginning."""
@@ -246,6 +250,37 @@ class _JobReader:
         if page.attempt.number != self.attempt:
             self.attempt = page.attempt.number
             self.place = Place(0) if self.place is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogNews:
+    """The next lines of a log as a fragment, and where reading goes on."""
+
+    text: str
+    place: Place
+    tail: str
+    has_lines: bool
+    more: bool
+
+
+async def read_log_news(services: ApiServices, look: Look, words: Words, attempt: str, place: Place) -> LogNews:
+    """What follows `place`; where that is far behind, the end of the log and how much was passed over."""
+    if not attempt:
+        return LogNews("", place, "", has_lines=False, more=False)
+    piece, passed = await services.logs.read_log(attempt, place.offset, LOG_PIECE_BYTES), 0
+    if piece.received_to - place.offset > BEHIND_BYTES:
+        begun, place = place, Place(piece.received_to - LOG_PIECE_BYTES, skipping=True)
+        passed = place.offset - begun.offset
+        piece = await services.logs.read_log(attempt, place.offset, LOG_PIECE_BYTES)
+    at_end = place.offset + len(piece.content) >= piece.received_to
+    split = split_log(piece.content, place, ended=piece.ended and at_end)
+    return LogNews(
+        text=look.part(words, "live_log.html", lines=split.lines, tail=split.tail, passed=passed),
+        place=split.place,
+        tail="" if split.tail is None else str(split.tail),
+        has_lines=bool(split.lines or passed),
+        more=split.place != place and not at_end,
+    )
 
 
 def render_parts(look: Look, words: Words, page: JobPage, *, may: bool) -> dict[str, str]:

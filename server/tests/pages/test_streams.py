@@ -100,12 +100,12 @@ def test_lines_are_told_as_they_come_and_the_place_goes_along(served: Served, co
     job, attempt = running(console)
     follower = Follower(reader(served, console), f"/live/jobs/{job}?attempt=1&log=0")
     follower.wait("Running")
-    write(console, attempt, b"first\nsec")
+    write(console, attempt, b"first\nsecond, ")
     follower.wait("<code>first</code>")
-    follower.wait("<code>sec</code>")
-    write(console, attempt, b"ond\n")
-    follower.wait("<code>second</code>")
-    assert follower.last_number.endswith(".1.13")
+    follower.wait("<code>second, </code>")
+    write(console, attempt, b"whole\n")
+    follower.wait("<code>second, whole</code>")
+    assert follower.last_number.endswith(".1.20")
 
 
 def test_who_comes_back_gets_what_was_missed_and_nothing_twice(served: Served, console: ConsoleUnderTest) -> None:

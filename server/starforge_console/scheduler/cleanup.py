@@ -5,7 +5,7 @@ from typing import Final
 
 import structlog
 
-from starforge.errors import BackendUnreachable, StarForgeError
+from starforge.errors import BackendUnreachable, Busy, StarForgeError
 from starforge_console.ledger.endings import EndedAttempt, list_unclean, note_cleaned, note_finalised
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.wakeups import job_topic
@@ -35,6 +35,9 @@ class Cleanup:
                 return await self._attempt(attempt)
             except BackendUnreachable as error:
                 _log.warning("cleanup waits for a backend", attempt=attempt.id, error=str(error))
+            except Busy as error:  # a large spool is read in turns, and a full disk is waited for
+                _log.info("an attempt's spool is read on later", attempt=attempt.id, error=str(error))
+                return error.retry_after_s
             except (StarForgeError, OSError) as error:  # one bad attempt must not hold up the others
                 _log.error("an attempt cannot be cleaned up", attempt=attempt.id, error=str(error))
         return self._deps.reconcile_s

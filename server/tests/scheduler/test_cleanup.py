@@ -6,7 +6,7 @@ from pathlib import Path
 from server.tests.scheduler.support import Loops, Site, open_site, run
 from starforge.contract.ids import AttemptId
 from starforge.contract.states import JobState
-from starforge.errors import NotFound
+from starforge.errors import Busy, NotFound
 from starforge_console.ledger.endings import list_known, list_unclean
 
 
@@ -49,6 +49,20 @@ def test_it_is_not_removed_before_it_was_read(tmp_path: Path) -> None:
             await site.cleanup()
             assert site.records.finalised == [attempt]
             assert site.fleet.calls("cleanup") == [attempt]
+
+    run(go())
+
+
+def test_a_spool_that_was_read_in_part_is_read_on_soon(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            site.loops = Loops(dataclasses.replace(site.loops.deps, reconcile_s=1_000.0))
+            attempt = await _ended(site)
+            site.records.errors += [Busy("read in part", retry_after_s=0.5)]
+            assert await site.cleanup() == 0.5
+            assert site.records.finalised == []
+            await site.cleanup()
+            assert site.records.finalised == [attempt]
 
     run(go())
 

@@ -25,7 +25,7 @@ is_present() {
     engine) has_all dockerd docker containerd runc ip iptables unshare nsenter setpriv mount ;;
     interpreters) has_second_interpreter ;;
     tini) command -v tini >/dev/null || command -v docker-init >/dev/null ;;
-    browser) command -v chromium >/dev/null && fc-list 2>/dev/null | grep -q 'Noto Sans CJK' ;;
+    browser) command -v chromium >/dev/null && fc-list 2>/dev/null | grep 'Noto Sans CJK' >/dev/null ;;
   esac
 }
 

@@ -57,6 +57,12 @@ def count_containers(machine: PrivateEngine) -> int:
     return len(machine.engine.list_containers())
 
 
+def read_runs(request: LaunchRequest) -> str:
+    """What the job has written to its file `runs` so far: a line each time it started."""
+    file = Path(request.workdir) / "runs"
+    return file.read_text() if file.exists() else ""
+
+
 def wait_for_line(host: ContainerHost, attempt: str, line: bytes) -> None:
     wait_until(lambda: any(line in chunk.content for chunk in host.logs(attempt)), f"{line!r} in the log")  # type: ignore[arg-type]  # an attempt
 
@@ -111,7 +117,7 @@ def test_launch_twice_gives_one_container_even_after_it_ended(
     wait_for(host, request.attempt, Phase.EXITED)
     host.launch(request)
     assert count_containers(machine) == 1
-    assert (Path(request.workdir) / "runs").read_text() == "x\n"
+    assert read_runs(request) == "x\n"
     seen = see(host, request.attempt)
     assert isinstance(seen, Seen)
     assert seen.exit is not None
@@ -386,8 +392,8 @@ def test_after_a_lost_answer_inventory_tells_and_a_repeat_is_safe(
     far_host.launch(request)
     wait_for(far_host, request.attempt, Phase.RUNNING)
     assert count_containers(machine) == 1
-    wait_until((Path(request.workdir) / "runs").exists, "the job's first line")
-    assert (Path(request.workdir) / "runs").read_text() == "x\n"
+    wait_until(lambda: read_runs(request) != "", "the job's first line")
+    assert read_runs(request) == "x\n"
 
 
 def test_an_engine_that_is_away_is_no_signal_and_unreachable(

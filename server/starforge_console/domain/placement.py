@@ -35,7 +35,8 @@ def _find_reason(pool: PoolRequest, node: NodeView) -> str:
         return node.gpus_unknown
     free, fitting = _count_free(pool, node), _count_fitting(pool, node)
     if free < pool.gpus_per_node:
-        return f"{free} of {fitting} {pool.series or 'any'} GPUs free, {pool.gpus_per_node} asked for"
+        kind = f"{pool.series} GPUs" if pool.series else "GPUs"
+        return f"{free} of {fitting} {kind} free, {pool.gpus_per_node} asked for"
     share = _share_on(pool, node)
     free_cpus = node.cpus - sum(cpus for cpus, _ in node.held.values())
     if share.cpus > free_cpus + _ROUNDING:

@@ -64,7 +64,7 @@ def test_only_gpus_of_the_series_count() -> None:
 
 def test_what_fits_once_somebody_ends_is_not_never() -> None:
     answer = place_on_one_node(ask(4), fleet(node("a", 2, 2)))
-    assert answer == NoRoom(per_node={"a": "2 of 4 any GPUs free, 4 asked for"}, never=False)
+    assert answer == NoRoom(per_node={"a": "2 of 4 GPUs free, 4 asked for"}, never=False)
 
 
 def test_never_is_not_said_while_a_machine_is_silent() -> None:

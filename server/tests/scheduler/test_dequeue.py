@@ -23,7 +23,7 @@ def test_a_pass_places_what_fits_and_says_why_the_rest_waits(tmp_path: Path) -> 
             await site.dequeue()
             assert [(await site.job(job)).state for job in jobs].count(JobState.PENDING) == 2
             left = [job for job in jobs if (await site.job(job)).state == JobState.QUEUED]
-            assert "n1: 0 of 2 any GPUs free, 1 asked for" in (await site.job(left[0])).note
+            assert "n1: 0 of 2 GPUs free, 1 asked for" in (await site.job(left[0])).note
             assert len(site.fleet.calls("launch")) == 2
 
     run(go())
@@ -154,7 +154,7 @@ def test_a_large_fleet_says_each_reason_once_with_the_first_machines_that_give_i
             waiting = (await site.ledger.read(list_queued))[0]
             assert waiting.id != job[0]
             assert waiting.note == (
-                "n1, n2, n3 and 2 more: 0 of 0 any GPUs free, 1 asked for; small: 0 of 1 any GPUs free, 1 asked for"
+                "n1, n2, n3 and 2 more: 0 of 0 GPUs free, 1 asked for; small: 0 of 1 GPUs free, 1 asked for"
             )
 
     run(go())
@@ -182,7 +182,7 @@ def test_what_was_said_of_a_waiting_job_is_not_written_again(tmp_path: Path) -> 
             waiter = site.wakeups.subscribe(job_topic(job))
             await site.dequeue()
             assert not await waiter.wait(0)
-            assert (await site.job(job)).note == "n1: 0 of 0 any GPUs free, 1 asked for"
+            assert (await site.job(job)).note == "n1: 0 of 0 GPUs free, 1 asked for"
 
     run(go())
 

@@ -1,7 +1,6 @@
 """Gate `image`: the image has a name that engines take, and is on the list of what may run here."""
 
 from starforge.contract.api import RefusalView
-from starforge.contract.images import parse_image_reference
 from starforge.errors import SpecError
 from starforge_console.admission.gate import Snapshot, Submission, Verdict
 from starforge_console.admission.images import find_match, parse_image, suggest_image
@@ -15,10 +14,13 @@ class ImageGate:
     def check(self, submission: Submission, snapshot: Snapshot) -> Verdict:
         """Pure: whether the image is a reference at all, and whether a pattern allows it."""
         text = submission.spec.spec.framework.image
-        fault = _find_fault(text)
-        if fault is not None:
-            return Verdict(refusals=(self._refuse_malformed(fault),))
-        pattern = find_match(parse_image(text), snapshot.images)
+        if not text.strip():
+            return Verdict()  # that there is no image is for another gate to say
+        try:
+            image = parse_image(text)
+        except SpecError as error:
+            return Verdict(refusals=(self._refuse_malformed(error),))
+        pattern = find_match(image, snapshot.images)
         if pattern is not None:
             return Verdict(against=pattern.text, message=text)
         refusal = RefusalView(
@@ -34,13 +36,3 @@ class ImageGate:
         return RefusalView(
             code="image_malformed", gate=self.name, what=error.what, why=error.why, next_step=error.next_step
         )
-
-
-def _find_fault(text: str) -> SpecError | None:
-    if not text.strip():
-        return None  # that there is no image is for another gate to say
-    try:
-        parse_image_reference(text)
-    except SpecError as error:
-        return error
-    return None

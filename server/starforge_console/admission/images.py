@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
+from starforge.contract.images import parse_image_reference
+
 DEFAULT_REGISTRY: Final = "docker.io"
 DEFAULT_NAMESPACE: Final = "library"
 DEFAULT_TAG: Final = "latest"
@@ -32,17 +34,23 @@ class ImagePattern:
 
 
 def parse_image(text: str) -> ImageName:
-    """`text` with what Docker would add: registry `docker.io`, namespace `library`, and the tag `latest`."""
-    name = _split(text)
-    if name.tag is None and name.digest is None:
-        return ImageName(registry=name.registry, repository=name.repository, tag=DEFAULT_TAG, digest=None)
-    return name
+    """`text` with what Docker would add: registry `docker.io`, namespace `library`, and the tag `latest`.
+
+    Raises:
+        SpecError: it is no image reference.
+
+    """
+    reference = parse_image_reference(text)
+    if not reference.repository:
+        return ImageName(registry="", repository="", tag=None, digest=reference.digest)
+    tag = DEFAULT_TAG if reference.tag is None and reference.digest is None else reference.tag
+    return _name(reference.host or DEFAULT_REGISTRY, reference.repository, tag, reference.digest)
 
 
 def parse_patterns(text: str) -> tuple[ImagePattern, ...]:
     """The patterns of a list separated by spaces, such as `registry.corp/train/*:v* python:3.11`."""
     return tuple(
-        ImagePattern(text=pattern, name=_split(pattern), everything=pattern == "*") for pattern in text.split()
+        ImagePattern(text=pattern, name=_parse_pattern(pattern), everything=pattern == "*") for pattern in text.split()
     )
 
 
@@ -78,18 +86,23 @@ def _matches(image: ImageName, pattern: ImagePattern) -> bool:
     return wanted.tag is None or fnmatchcase(image.tag or DEFAULT_TAG, wanted.tag)
 
 
-def _split(text: str) -> ImageName:
+def _parse_pattern(text: str) -> ImageName:
+    """A reference with wildcards, which no parser of references takes; only registry and namespace are added."""
     if text.startswith(_DIGEST):
         return ImageName(registry="", repository="", tag=None, digest=text)
     rest, at, digest = text.partition("@")
     first, slash, path = rest.partition("/")
-    if slash and ("." in first or ":" in first or first in {"localhost", "*"}):
+    if slash and (first in {"localhost", "*"} or first != first.lower() or any(sign in first for sign in ".:[")):
         registry, rest = first, path
     else:
         registry = DEFAULT_REGISTRY
     repository, colon, tag = rest.rpartition(":")
     if not colon:
         repository, tag = rest, ""
+    return _name(registry, repository, tag or None, digest if at else None)
+
+
+def _name(registry: str, repository: str, tag: str | None, digest: str | None) -> ImageName:
     if registry == DEFAULT_REGISTRY and "/" not in repository:
         repository = f"{DEFAULT_NAMESPACE}/{repository}"
-    return ImageName(registry=registry, repository=repository, tag=tag or None, digest=digest if at else None)
+    return ImageName(registry=registry, repository=repository, tag=tag, digest=digest)

@@ -48,7 +48,9 @@ def test_an_image_that_a_pattern_names_is_allowed(pattern: str, image: str) -> N
         (f"registry.corp/a@{DIGEST}", "registry.corp/a:v1"),
         ("registry.corp:5000/a", "registry.corp/a"),
         ("python", DIGEST),
-        ("python:[3]", "python:[3]x"),
+        ("python:[3]", "python:3x"),
+        ("docker.io/*", "EVIL/train:1"),  # an engine takes a first part in upper case for a registry's host
+        ("docker.io/*", "[::1]/train:1"),
     ],
 )
 def test_an_image_that_no_pattern_names_is_not(pattern: str, image: str) -> None:

@@ -7,14 +7,13 @@ from typing import Final
 
 from starforge.contract.launch import Secret
 from starforge_console.accounts.sign_in import Accounts, check_owner
-from starforge_console.accounts.tokens import PERSONAL, Issued, make_personal_token
+from starforge_console.accounts.tokens import PERSONAL, Issued, Scope, make_personal_token
 from starforge_console.clock import Clock
 from starforge_console.domain.tokens import hash_token
 from starforge_console.ledger.accounts import Account, NewToken, add_token, find_account, revoke_token
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.tokens import (
     TokenRecord,
-    add_session,
     extend_session,
     find_token_id,
     list_tokens,
@@ -86,7 +85,7 @@ class Sessions:
 
     async def list_for(self, account: Account) -> list[TokenRecord]:
         """The personal tokens and sessions that `account` may end: everybody's for an administrator, else its own."""
-        everybody = "admin" in account.scopes
+        everybody = Scope.ADMIN.value in account.scopes
         now = self._clock.now()
         return await self._ledger.read(
             lambda c: list_tokens(c, (PERSONAL, SESSION), now, None if everybody else account.user_id)
@@ -123,7 +122,7 @@ class Sessions:
             label="",
             expires_at=min(now + IDLE_S, account.expires_at),
         )
-        await self._ledger.write(lambda c: add_session(c, kept, find_token_id(c, opened_by_hash), now))
+        await self._ledger.write(lambda c: add_token(c, kept, now, find_token_id(c, opened_by_hash)))
         return Opened(text=Secret(text), account=account)
 
 

@@ -122,7 +122,6 @@ class Assembler:
             attempt=job.attempt.id,
             install=self._settings.install,
             fleet=fleet.name,
-            node=job.attempt.target.node,
             network=fleet.network,
             user=user,
             ingest_url=self._settings.ingest_url,

@@ -25,7 +25,6 @@ class Placed:
     attempt: AttemptId
     install: str
     fleet: str
-    node: str
     network: Network
     user: str | None
     ingest_url: str

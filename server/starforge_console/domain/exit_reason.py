@@ -31,7 +31,6 @@ class Category(StrEnum):
     USER_ERROR = "user_error"
     OUT_OF_MEMORY = "out_of_memory"
     INFRASTRUCTURE = "infrastructure"
-    CAPACITY = "capacity"
     STOPPED = "stopped"
     UNKNOWN = "unknown"
 

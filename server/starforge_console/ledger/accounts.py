@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select, update
 
-from starforge.errors import Conflict, NotFound
-from starforge_console.ledger.tables import attempts, tokens, users
+from starforge.errors import Conflict
+from starforge_console.ledger.tables import tokens, users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class NewToken:
 
 def add_user(connection: Connection, name: str, role: str, now: float) -> int:
     """A new active user's id. Raises Conflict when the name is taken."""
-    if connection.execute(select(users.c.id).where(users.c.name == name)).first() is not None:
+    if find_user(connection, name) is not None:
         raise Conflict(f"there is a user {name!r} already")
     result = connection.execute(insert(users).values(name=name, role=role, active=True, created_at=now))
     (user_id,) = result.inserted_primary_key or (None,)
@@ -57,27 +57,14 @@ def find_user(connection: Connection, name: str) -> int | None:
     return connection.execute(select(users.c.id).where(users.c.name == name)).scalar()
 
 
-def load_user(connection: Connection, name: str) -> int:
-    """The same, or NotFound."""
-    user_id = find_user(connection, name)
-    if user_id is None:
-        raise NotFound(f"there is no user {name!r}")
-    return user_id
-
-
 def list_users(connection: Connection) -> Sequence[User]:
     """All users, in the order in which they came."""
     columns = (users.c.id, users.c.name, users.c.role, users.c.active)
     return [User(*row) for row in connection.execute(select(*columns).order_by(users.c.id)).all()]
 
 
-def count_users(connection: Connection) -> int:
-    """How many users there are."""
-    return len(connection.execute(select(users.c.id)).all())
-
-
-def add_token(connection: Connection, token: NewToken, now: float) -> None:
-    """Keep a token's hash."""
+def add_token(connection: Connection, token: NewToken, now: float, opened_by: int | None = None) -> None:
+    """Keep a token's hash; `opened_by` is the personal token that a page session was opened with."""
     connection.execute(
         insert(tokens).values(
             user_id=token.user_id,
@@ -87,6 +74,7 @@ def add_token(connection: Connection, token: NewToken, now: float) -> None:
             label=token.label,
             created_at=now,
             expires_at=token.expires_at,
+            opened_by=opened_by,
         )
     )
 
@@ -131,10 +119,3 @@ def revoke_token(connection: Connection, token_hash: str, now: float) -> bool:
         .values(revoked_at=now)
     ).rowcount
     return changed > 0
-
-
-def find_attempt_of_token(connection: Connection, token_hash: str, now: float) -> str | None:
-    """The attempt that may report with this ingest token, if it still may."""
-    return connection.execute(
-        select(attempts.c.id).where(attempts.c.token_hash == token_hash, attempts.c.token_expires_at > now)
-    ).scalar()

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
 from starforge.errors import NotFound
-from starforge_console.ledger.accounts import NewToken
 from starforge_console.ledger.tables import tokens, users
 
 
@@ -71,22 +70,6 @@ def revoke_with_sessions(connection: Connection, token_id: int, now: float) -> l
     hashes = list(connection.execute(select(tokens.c.hash).where(wanted, lives)).scalars())
     connection.execute(update(tokens).where(wanted, lives).values(revoked_at=now))
     return hashes
-
-
-def add_session(connection: Connection, session: NewToken, opened_by: int | None, now: float) -> None:
-    """Keep a page session that the token `opened_by` opened."""
-    connection.execute(
-        insert(tokens).values(
-            user_id=session.user_id,
-            kind=session.kind,
-            hash=session.hash,
-            scopes=" ".join(sorted(session.scopes)),
-            label=session.label,
-            created_at=now,
-            expires_at=session.expires_at,
-            opened_by=opened_by,
-        )
-    )
 
 
 def extend_session(connection: Connection, session_hash: str, expires_at: float) -> None:

@@ -25,15 +25,6 @@ _NANO: Final = 1_000_000_000
 _LOG: Final = {"Type": "json-file", "Config": {"max-size": "10m", "max-file": "2"}}
 _VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
 _CUDA_VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
-_BEFORE_THE_JOBS_OWN: Final = {
-    "HOME": "/tmp",  # noqa: S108 - the one folder that any user can write in any image
-    "USER": "starforge",
-    "LOGNAME": "starforge",
-    "XDG_CACHE_HOME": "/tmp/.cache",  # noqa: S108 - as above
-    "TORCHINDUCTOR_CACHE_DIR": "/tmp/.cache/torchinductor",  # noqa: S108 - as above
-    "TRITON_CACHE_DIR": "/tmp/.cache/triton",  # noqa: S108 - as above
-    "HF_HOME": "/tmp/.cache/huggingface",  # noqa: S108 - as above
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +110,7 @@ def _explain_default(pool: PoolRequest, key: str) -> str:
 
 
 def _build_env(request: LaunchRequest, allotment: Allotment, runtime: GpuRuntime) -> list[str]:
-    env = _BEFORE_THE_JOBS_OWN | dict(request.env)
+    env = dict(request.env)
     if runtime is not GpuRuntime.NONE:
         # The container sees its own GPUs alone, counted from 0; a UUID in this variable breaks some programs.
         env.pop(_CUDA_VISIBLE, None)

@@ -1,8 +1,8 @@
 """`spec_to_env`: the one conversion of a JobSpec into the environment of its job."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from starforge.contract import capsule as c
 from starforge.contract.ids import AttemptId, Digest, JobId
 from starforge.contract.jobspec import JobSpec
 
@@ -13,9 +13,6 @@ DIRECTORY_VARIABLES = {
     "TRITON_CACHE_DIR": "home/.cache/triton",
 }
 """Variables that always name a writable directory of the attempt, and its path below the attempt's directory."""
-
-PLATFORM_PREFIXES = ("FORGE_", "NVIDIA_", "CUDA_VISIBLE_DEVICES")
-"""Variables that only the platform sets; a job's own values for them are refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,29 +29,27 @@ class Binding:
     capsule_digest: Digest
     user_name: str = "forge"
     node_rank: int = 0
-    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 def spec_to_env(spec: JobSpec, binding: Binding) -> dict[str, str]:
-    """The environment of the job's container. Platform variables come last, so that nothing else can set them."""
+    """The environment of the job's container. Each is set here and nowhere else, but for what a machine adds."""
     below = {name: f"{binding.attempt_dir}/{path}" for name, path in DIRECTORY_VARIABLES.items()}
     platform = {
-        "FORGE_JOB": binding.job,
-        "FORGE_ATTEMPT": binding.attempt,
-        "FORGE_ATTEMPT_NUMBER": str(binding.number),
+        c.ENV_JOB: binding.job,
+        c.ENV_ATTEMPT: binding.attempt,
+        c.ENV_ATTEMPT_NUMBER: str(binding.number),
         "FORGE_PROJECT": spec.metadata.project,
         "FORGE_EXPERIMENT": spec.metadata.name,
         "FORGE_FLEET": binding.fleet,
         "FORGE_RECIPE": spec.spec.recipe.name,
         "FORGE_GPUS": str(spec.gpus),
-        "FORGE_NODE_RANK": str(binding.node_rank),
-        "FORGE_OUT_DIR": binding.out_dir,
-        "FORGE_CKPT_DIR": f"{binding.attempt_dir}/ckpt",
-        "FORGE_CAPSULE_DIGEST": binding.capsule_digest,
+        c.ENV_NODE_RANK: str(binding.node_rank),
+        c.ENV_OUT_DIR: binding.out_dir,
+        c.ENV_CKPT_DIR: f"{binding.attempt_dir}/{c.CKPT_DIRECTORY}",
+        c.ENV_CAPSULE_DIGEST: binding.capsule_digest,
     }
     offline = {"HF_HUB_OFFLINE": "1"} if _reads_the_hub(spec) else {}
     return {
-        **dict(binding.extra),
         **below,
         "USER": binding.user_name,
         "LOGNAME": binding.user_name,

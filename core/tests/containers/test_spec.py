@@ -101,12 +101,6 @@ def test_the_create_body_is_exactly_this() -> None:
         "User": "1000:1001",
         "Env": [
             "HOME=/share/runs/a/home",
-            "USER=starforge",
-            "LOGNAME=starforge",
-            "XDG_CACHE_HOME=/tmp/.cache",
-            "TORCHINDUCTOR_CACHE_DIR=/tmp/.cache/torchinductor",
-            "TRITON_CACHE_DIR=/tmp/.cache/triton",
-            "HF_HOME=/tmp/.cache/huggingface",
             "FORGE_OUT_DIR=/share/runs/out",
             "NVIDIA_VISIBLE_DEVICES=GPU-b,GPU-a",
             "FORGE_ATTEMPT=jabcdefghi-2-0a1b2c",

@@ -160,10 +160,8 @@ def test_the_environment_of_a_job_is_this_and_nothing_else() -> None:
         out_dir="/srv/runs/j234567abc/out",
         model_cache_dir="/srv/cache/hf",
         capsule_digest=Digest("sha256:" + "3" * 64),
-        extra={"FORGE_JOB": "stolen", "LANG": "C.UTF-8"},
     )
     assert spec_to_env(parse_jobspec(SPEC), binding) == {
-        "LANG": "C.UTF-8",
         "HOME": "/srv/runs/j234567abc/attempts/2/home",
         "XDG_CACHE_HOME": "/srv/runs/j234567abc/attempts/2/home/.cache",
         "TORCHINDUCTOR_CACHE_DIR": "/srv/runs/j234567abc/attempts/2/home/.cache/torchinductor",

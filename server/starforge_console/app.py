@@ -189,13 +189,12 @@ def _build_executor(ground: _Ground, fleet: Fleet) -> Executor:
             next_step="remove the fleet, or run a release that serves it",
         )
     local, paths = ground.settings.local, ground.settings.paths
-    runtime = GpuRuntime(local.gpu_runtime.value)
     host_settings = HostSettings(
         install=ground.install.id,
         node=socket.gethostname(),
         state_dir=paths.console_state_dir / "host",
         secrets_root=paths.secrets_dir,
-        gpu_runtime=runtime,
+        gpu_runtime=local.gpu_runtime,
         storage=StorageMark(root=ground.storage.root, content=ground.install.storage_id),
     )
     host = ContainerHost(Engine(str(local.docker_socket)), _build_gpus(ground), host_settings)
@@ -204,7 +203,7 @@ def _build_executor(ground: _Ground, fleet: Fleet) -> Executor:
 
 def _build_gpus(ground: _Ground) -> GpuSource:
     local = ground.settings.local
-    if local.gpu_runtime.value == GpuRuntime.NONE.value:
+    if local.gpu_runtime is GpuRuntime.NONE:
         return MadeUpGpus(local.local_gpu_count, local.local_gpu_name or "made-up GPU", socket.gethostname())
     return NvidiaSmi(local.local_gpu_count)
 

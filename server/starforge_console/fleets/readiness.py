@@ -7,9 +7,10 @@ from typing import Final
 from starforge.containers.engine import Engine
 from starforge.containers.gpus import WITHOUT_GPUS, NotKnown, NvidiaSmi
 from starforge.containers.secrets import check_secrets_root
+from starforge.containers.settings import GpuRuntime
 from starforge.errors import StarForgeError
 from starforge_console.errors import SettingsError
-from starforge_console.settings.console import ConsoleSettings, GpuRuntime, LocalSettings
+from starforge_console.settings.console import ConsoleSettings, LocalSettings
 
 ROOT_JOBS: Final = "jobs run as root in their containers: set FORGE_JOB_UID and FORGE_JOB_GID to a user of their own"
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from starforge.containers.settings import GpuRuntime
 from starforge_console.errors import SettingsError
 
 
@@ -15,14 +16,6 @@ class FleetKind(StrEnum):
     """Kinds of fleets this release can serve."""
 
     LOCAL = "local"
-
-
-class GpuRuntime(StrEnum):
-    """How GPUs are attached to containers."""
-
-    NVIDIA = "nvidia"
-    CDI = "cdi"
-    NONE = "none"
 
 
 def _absolute(path: Path) -> Path:
@@ -151,7 +144,6 @@ class PolicySettings(_Group):
     container_retention_s: float = Field(
         default=3600.0, ge=0, description="How long an ended container is kept once its spool was read to the end."
     )
-    default_grace_s: float = Field(default=30.0, ge=0, le=3600, description="Time to end after a stop.")
     reconcile_s: float = Field(default=15.0, gt=0, le=600, description="Longest time between two looks at a backend.")
 
 

@@ -10,6 +10,7 @@ import click
 from starforge.cli.logtext import RESET, LogText
 from starforge.cli.output import find_width, has_colour, note, paint
 from starforge.cli.plot import draw_curve
+from starforge.cli.run import INTERRUPTED
 from starforge.cli.waiting import WaitingLine
 from starforge.client.console import Console
 from starforge.client.streams import AttemptBegins, Change, End, LogBytes, Note, Start, Waiting, follow
@@ -18,7 +19,6 @@ from starforge.contract.states import JobState
 from starforge.errors import Bug, StarForgeError
 from starforge.recipes.faults import count_of
 
-INTERRUPTED: Final = 130
 _STATE_COLOURS: Final = {"RUNNING": "blue", "SUCCEEDED": "green", "FAILED": "red", "STOPPED": "yellow"}
 _POINTS: Final = 400
 _DEFAULT_WIDTH: Final = 80

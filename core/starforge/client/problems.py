@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from starforge.contract.api import Problem, RefusalView
+from starforge.contract.api import PROBLEM_TYPE, Problem, RefusalView
 from starforge.errors import (
     Busy,
     Conflict,
@@ -18,12 +18,11 @@ from starforge.errors import (
     Unavailable,
 )
 
-PROBLEM_TYPE: Final = "application/problem+json"
 _DEFAULT_RETRY_S: Final = 1.0
 _MAX_RETRY_S: Final = 60.0
 _SERVER_FAULT: Final = 500
-_REDIRECT: Final = 300
 _CLIENT_FAULT: Final = 400
+_UNAUTHORIZED: Final = 401
 _BUSY: Final = 429
 _BY_STATUS: Final[Mapping[int, type[StarForgeError]]] = {
     400: InputError,
@@ -88,9 +87,6 @@ def _without_problem(status: int, headers: Mapping[str, str]) -> StarForgeError:
 
 def _next_step(status: int) -> str:
     return "sign in: sf login --server URL" if status == _UNAUTHORIZED else ""
-
-
-_UNAUTHORIZED: Final = 401
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float:

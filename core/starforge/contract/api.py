@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from starforge.contract.jobspec import DigestText, Frozen, JobSpec, Text
 
 API_PREFIX: Final = "/api/v1"
-INGEST_PREFIX: Final = "/api/ingest/v1"
+PROBLEM_TYPE: Final = "application/problem+json"
+"""The media type of `Problem`."""
 PAGE_LIMIT: Final = 500
 """The most items that one page of a list holds."""
 

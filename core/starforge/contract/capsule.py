@@ -22,12 +22,14 @@ RUNNER_FILE = "runner.pex"
 CAPSULE_MOUNT = ".starforge/capsule"
 
 # Directories and files of an attempt.
-CAPSULE_DIRECTORY = "capsule"
 WORK_DIRECTORY = "work"
 CKPT_DIRECTORY = "ckpt"
 SPOOL_DIRECTORY = "spool"
 CONTROL_FILE = "control.json"
 EXIT_FILE = "exit.json"
+
+# Where ingest listens, below the address of the capsule.
+INGEST_PREFIX = "/api/ingest/v1"
 
 # The record of an attempt: byte streams below spool/ (for nodes other than the leader: below node-<k>/).
 STREAM_LOG = "log"

@@ -14,7 +14,6 @@ from starforge.runner.endings import Refusal
 from starforge.runner.places import Places
 
 HOOK_DIRECTORY = "hook"  # inside the runner's archive: a sitecustomize of its own
-_START_FAILED = 78
 _NOT_FOR_THE_JOB = (contract.ENV_CAPSULE_DIGEST, contract.ENV_SECRETS_DIR)
 
 
@@ -55,7 +54,7 @@ def load_secrets(directory: str) -> Secrets:
                     values[name] = file.read()
     except OSError as error:
         text = f"the run's secrets cannot be read: {error}; the container must run as the user they were written for"
-        raise Refusal(_START_FAILED, "start_failed", text) from error
+        raise _refuse(text) from error
     token = values.get(contract.INGEST_TOKEN_NAME)
     return Secrets(values, token.decode("ascii", "replace").strip() if token else None)
 
@@ -72,7 +71,7 @@ def make_report_file() -> str:
             continue
         return path
     text = f"no directory for temporary files is writable ({'; '.join(problems)}): give the image a writable /tmp"
-    raise Refusal(_START_FAILED, "start_failed", text)
+    raise _refuse(text)
 
 
 def remove_report_file(path: str) -> None:
@@ -99,7 +98,7 @@ def apply_plan(capsule: contract.Capsule, places: Places, resume: Optional[Commi
         for name, target in capsule.inputs.items():
             _link(target, _inside(root, name))
     except OSError as error:
-        raise Refusal(_START_FAILED, "start_failed", f"the work directory cannot be prepared: {error}") from error
+        raise _refuse(f"the work directory cannot be prepared: {error}") from error
 
 
 def build_launch(
@@ -165,14 +164,16 @@ def _replace(text: str, words: List[Tuple[str, str]]) -> str:
 def _inside(root: str, name: str) -> str:
     path = os.path.normpath(os.path.join(root, name))
     if os.path.isabs(name) or not path.startswith(root + os.sep):
-        raise Refusal(
-            _START_FAILED, "start_failed", f"the plan names {name!r}, which lies outside of the work directory"
-        )
+        raise _refuse(f"the plan names {name!r}, which lies outside of the work directory")
     return path
 
 
 def _link(target: str, path: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if os.path.lexists(path):
-        raise Refusal(_START_FAILED, "start_failed", f"the input {path} is already a file of the workspace: rename one")
+        raise _refuse(f"the input {path} is already a file of the workspace: rename one")
     os.symlink(target, path)
+
+
+def _refuse(text: str) -> Refusal:
+    return Refusal(contract.EXIT_REQUIREMENTS, "start_failed", text)

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Dict, Optional
 from urllib.parse import urlsplit
 
-from starforge.contract.capsule import Ingest
+from starforge.contract.capsule import INGEST_PREFIX, Ingest
 
 _TIMEOUT_S = 10.0
 _ANSWER_BYTES = 64 << 10
-_BASE = "/api/ingest/v1"
 
 
 class NoTransport(Exception):
@@ -40,7 +39,7 @@ class Wire:
         parts = urlsplit(ingest.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise NoTransport(f"the ingest address {ingest.url!r} is neither http:// nor https://")
-        self._path = parts.path.rstrip("/") + _BASE
+        self._path = parts.path.rstrip("/") + INGEST_PREFIX
         self._headers = {"Authorization": f"Bearer {token}"}
         if parts.scheme == "https":
             self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(

@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from starforge.containers.storage import MARK_FILE
 from starforge.contract import capsule
 from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
-
-STORAGE_MARK: Final = ".starforge-storage"
-"""Holds the storage's id; read and compared before every launch, so that an unmounted share is noticed."""
 
 WORKSPACE_IN_CONTAINER: Final = "/opt/starforge/workspace.tar"
 
@@ -57,8 +55,8 @@ class StorageLayout:
 
     @property
     def mark(self) -> Path:
-        """The file that names this storage."""
-        return self.root / STORAGE_MARK
+        """Holds the storage's id; compared before every launch, so that an unmounted share is noticed."""
+        return self.root / MARK_FILE
 
     def run(self, job: JobId) -> Path:
         """Everything of one job."""

@@ -11,10 +11,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from starforge.contract.api import INGEST_PREFIX
-from starforge.contract.capsule import CapsuleError, ExitRecord
-from starforge.errors import Busy, InputError, SignInRequired, StarForgeError
+from starforge.contract.api import PROBLEM_TYPE
+from starforge.contract.capsule import INGEST_PREFIX, CapsuleError, ExitRecord
+from starforge.errors import InputError, StarForgeError
 from starforge_console.errors import StreamGap, TokenRefused, status_of
+from starforge_console.ingest.finalise import EXIT_RECORD_BYTES
 from starforge_console.ingest.presence import Presence
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.streams import BODY_BYTES
@@ -23,9 +24,9 @@ from starforge_console.ledger.reports import IngestGrant
 from starforge_console.telemetry.metrics import IngestCounters
 from starforge_console.wakeups import BACKEND, Wakeups, job_topic
 from starforge_console.web.ingest_body import build_room, read_body
+from starforge_console.web.problems import build_headers
 from starforge_console.web.room import Room
 
-EXIT_RECORD_BYTES: Final = 64 << 10
 _OFFSET_DIGITS: Final = 18
 _TOKEN_CHARACTERS: Final = 512
 
@@ -114,7 +115,7 @@ def _parse_exit(body: bytes) -> ExitRecord:
 
 
 def _json(document: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    media_type = "application/json" if status == 200 else "application/problem+json"  # noqa: PLR2004 - the status OK
+    media_type = "application/json" if status == 200 else PROBLEM_TYPE  # noqa: PLR2004 - the status OK
     return Response(msgspec.json.encode(document), status, headers, media_type)
 
 
@@ -138,14 +139,9 @@ def _build_problem(error: StarForgeError) -> Response:
         "detail": error.why,
         "next_step": error.next_step,
     }
-    headers: dict[str, str] = {}
     if isinstance(error, StreamGap):
         document["received_to"] = error.received_to
-    if isinstance(error, Busy):
-        headers["Retry-After"] = f"{max(1, round(error.retry_after_s))}"
-    if isinstance(error, SignInRequired):
-        headers["WWW-Authenticate"] = "Bearer"
-    return _json(document, status, headers)
+    return _json(document, status, build_headers(error))
 
 
 async def _not_served(_request: Request, error: Exception) -> Response:

@@ -10,11 +10,10 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from starforge.contract.api import Problem, RefusalView
+from starforge.contract.api import PROBLEM_TYPE, Problem, RefusalView
 from starforge.errors import Busy, SignInRequired, StarForgeError
 from starforge_console.errors import AdmissionRefused, status_of
 
-MEDIA_TYPE: Final = "application/problem+json"
 FAULTS_SHOWN: Final = 100
 
 
@@ -22,7 +21,7 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What a route says of its errors in the OpenAPI document."""
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
-        status: {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": schema}}}
+        status: {"description": HTTPStatus(status).phrase, "content": {PROBLEM_TYPE: {"schema": schema}}}
         for status in (*statuses, 422, 429, 503)
     }
 
@@ -30,16 +29,11 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def render_problem(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """The answer that carries `problem`."""
     body = problem.model_dump_json()
-    return Response(body, status_code=problem.status, media_type=MEDIA_TYPE, headers=dict(headers or {}))
+    return Response(body, status_code=problem.status, media_type=PROBLEM_TYPE, headers=dict(headers or {}))
 
 
 def render_error(error: StarForgeError) -> Response:
     """The answer for an error of ours; what of it is for people stays as it was written."""
-    headers: dict[str, str] = {}
-    if isinstance(error, Busy):
-        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
-    if isinstance(error, SignInRequired):
-        headers["WWW-Authenticate"] = "Bearer"
     problem = Problem(
         title=error.what,
         status=status_of(error),
@@ -48,7 +42,17 @@ def render_error(error: StarForgeError) -> Response:
         next_step=error.next_step,
         refusals=error.refusals if isinstance(error, AdmissionRefused) else (),
     )
-    return render_problem(problem, headers)
+    return render_problem(problem, build_headers(error))
+
+
+def build_headers(error: StarForgeError) -> dict[str, str]:
+    """What an answer says of `error` beside its body: when to come back, and how to sign in."""
+    headers: dict[str, str] = {}
+    if isinstance(error, Busy):
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+    if isinstance(error, SignInRequired):
+        headers["WWW-Authenticate"] = "Bearer"
+    return headers
 
 
 def handle_errors(app: FastAPI) -> None:

@@ -14,6 +14,7 @@ from starforge.errors import Busy, SignInRequired, StarForgeError
 from starforge_console.errors import status_of
 from starforge_console.web.pages.services import load_page_services
 from starforge_console.web.pages.visit import SESSION_COOKIE, visit_of, visitor_of
+from starforge_console.web.problems import build_headers
 
 LIVE: Final = "/live/"
 SIGN_IN: Final = "/signin"
@@ -58,7 +59,7 @@ async def _answer_page(request: Request, error: Exception) -> Response:
     words = told.status if told.status in _WORDED else 500
     answer = pages.look.page(visit, "error.html", told.status, error=told, says=f"error.{words}")
     if isinstance(error, Busy):
-        answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+        answer.headers.update(build_headers(error))
     return answer
 
 

@@ -134,7 +134,8 @@ def _add_inner(root: Path, folder: str, into: set[str], refused: list[Refusal]) 
     """Adds a repository inside the repository, a submodule or not, with its own answer about what belongs to it."""
     standing, inner = find_repository(root / folder)
     if inner is None or inner.prefix:
-        empty = not any(os.scandir(root / folder))
+        with os.scandir(root / folder) as entries:
+            empty = not any(entries)
         reason = (
             "a submodule that is not checked out: run git submodule update --init"
             if empty

@@ -1,6 +1,5 @@
 """Routes that wait for something new: a job's events and the bytes of its log."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -16,10 +15,9 @@ from starforge.contract.api import (
 )
 from starforge.contract.capsule import STREAM_LOG
 from starforge.contract.states import ENDED, JobState
-from starforge.errors import NotFound
-from starforge.recipes.faults import count_of
 from starforge_console.ledger.views import AttemptRecord, JobRecord, list_attempts, list_events, load_job
 from starforge_console.wakeups import job_topic, stream_topic
+from starforge_console.web.attempts import choose_attempt
 from starforge_console.web.deps import ApiServices, LogSlice, Polls, Reader, Services
 from starforge_console.web.polls import LONGEST_WAIT_S
 from starforge_console.web.problems import problem_responses
@@ -132,7 +130,7 @@ class _LogView:
 
 async def _look(services: ApiServices, job_id: str, number: int | None, offset: int) -> _LogView:
     job, attempts = await services.ledger.read(lambda c: (load_job(c, job_id), list_attempts(c, job_id)))
-    attempt = _choose(job_id, attempts, number)
+    attempt = choose_attempt(job_id, attempts, number)
     if attempt is None:
         return _LogView(job, None, None)
     return _LogView(job, attempt, await services.logs.read_log(attempt.id, offset, LOG_BYTES))
@@ -140,15 +138,6 @@ async def _look(services: ApiServices, job_id: str, number: int | None, offset: 
 
 def _stream_topics(view: _LogView) -> tuple[str, ...]:
     return () if view.attempt is None else (stream_topic(view.attempt.id, STREAM_LOG),)
-
-
-def _choose(job_id: str, attempts: Sequence[AttemptRecord], number: int | None) -> AttemptRecord | None:
-    if number is None:
-        return attempts[-1] if attempts else None
-    for attempt in attempts:
-        if attempt.number == number:
-            return attempt
-    raise NotFound(f"job {job_id} has no attempt {number}", why=f"it has {count_of(len(attempts), 'attempt')}")
 
 
 def _render(view: _LogView, *, named: bool) -> Response:

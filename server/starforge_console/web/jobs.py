@@ -14,11 +14,9 @@ from starforge.contract.api import (
     JobDetail,
     JobList,
     JobView,
-    LogState,
     StopRequest,
     SubmitRequest,
 )
-from starforge.contract.capsule import STREAM_LOG
 from starforge.contract.ids import JobId
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import ENDED, DesiredState, JobState
@@ -29,9 +27,8 @@ from starforge_console.assembly.removal import remove_tree
 from starforge_console.ledger.endings import hurry_cleanup, list_unclean_of
 from starforge_console.ledger.jobs import delete_job, list_deletable, wish_stop
 from starforge_console.ledger.moves import Guard
-from starforge_console.ledger.series import delete_series, stream_state
+from starforge_console.ledger.series import delete_series
 from starforge_console.ledger.views import (
-    AttemptRecord,
     JobFilter,
     list_attempts,
     list_events,
@@ -40,6 +37,7 @@ from starforge_console.ledger.views import (
     load_job,
 )
 from starforge_console.wakeups import BACKEND, ENDINGS, QUEUE, job_topic
+from starforge_console.web.attempts import load_log_state
 from starforge_console.web.deps import ApiServices, Reader, Services, Submitter
 from starforge_console.web.problems import problem_responses
 from starforge_console.web.views import (
@@ -47,7 +45,6 @@ from starforge_console.web.views import (
     build_cursor,
     build_event,
     build_job,
-    build_log_state,
     parse_cursor,
 )
 
@@ -117,7 +114,7 @@ async def show_job(services: Services, _account: Reader, job_id: str) -> Respons
         admission=AdmissionRecord.model_validate_json(documents.admission),
         events=tuple(map(build_event, events)),
         attempts=tuple(map(build_attempt, attempts)),
-        log=await _load_log_state(services, attempts[-1]) if attempts else LogState(received_bytes=0),
+        log=await load_log_state(services, attempts[-1] if attempts else None),
     )
     return _json(detail.model_dump_json())
 
@@ -173,14 +170,6 @@ async def _clean_up_now(services: ApiServices, job_id: JobId) -> None:
             await waiter.wait(left_s)
         finally:
             services.wakeups.forget(waiter)
-
-
-async def _load_log_state(services: ApiServices, attempt: AttemptRecord) -> LogState:
-    """How much of the attempt's log is here; what is missing is looked for once it was read to its end."""
-    received, _ = await services.series.read(lambda c: stream_state(c, attempt.id, STREAM_LOG))
-    if attempt.finalised_at is None:
-        return build_log_state(attempt, received, ())
-    return build_log_state(attempt, received, await services.logs.find_missing(attempt.id, attempt.produced_bytes))
 
 
 async def _remove_run(services: ApiServices, job_id: JobId) -> None:

@@ -6,13 +6,11 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from starforge.contract.api import Curve, MetricKeys, Outputs
-from starforge.contract.ids import AttemptId
-from starforge_console.ledger.reports import list_outputs as list_told
 from starforge_console.ledger.series import list_keys
 from starforge_console.ledger.views import list_attempts, load_job
+from starforge_console.web.attempts import load_outputs
 from starforge_console.web.deps import Reader, Services
 from starforge_console.web.problems import problem_responses
-from starforge_console.web.views import build_outputs
 
 MOST_POINTS: Final = 10_000
 
@@ -45,9 +43,7 @@ async def show_curve(
 async def list_outputs(services: Services, _account: Reader, job_id: str) -> Response:
     """The artifacts and checkpoints that the job's attempts left."""
     _, attempts = await services.ledger.read(lambda c: (load_job(c, job_id), list_attempts(c, job_id)))
-    reporting = [AttemptId(attempt.id) for attempt in attempts if attempt.outputs is None]
-    told = await services.ledger.read(lambda c: {attempt: list_told(c, attempt) for attempt in reporting})
-    return _json(build_outputs(attempts, told).model_dump_json())
+    return _json((await load_outputs(services, attempts)).model_dump_json())
 
 
 def _json(body: str) -> Response:

@@ -10,10 +10,11 @@ from starforge.errors import NotFound
 from starforge_console.accounts.sign_in import check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.ledger.views import list_attempts, load_job
+from starforge_console.web.attempts import choose_attempt
 from starforge_console.web.deps import ApiServices, Services
 from starforge_console.web.jobs import delete_ended_job, stop_job
 from starforge_console.web.pages.figures import choose_groups, load_figures, pick_primary
-from starforge_console.web.pages.job_view import JobPage, choose_attempt, load_job_page
+from starforge_console.web.pages.job_view import JobPage, load_job_page
 from starforge_console.web.pages.log_view import load_log
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed, account_of, load_form

@@ -1,23 +1,18 @@
 """Everything that a job's page shows, read at one moment."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from starforge.contract.api import AdmissionRecord, AttemptView, CheckpointView, EventView, LogState, Outputs
-from starforge.contract.capsule import STREAM_LOG
-from starforge.contract.ids import AttemptId
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import ENDED, DesiredState, JobState
-from starforge.errors import NotFound
-from starforge.recipes.faults import count_of
 from starforge_console.ledger.listing import JobLine, list_newest_events, load_lines
-from starforge_console.ledger.reports import list_outputs as list_told
-from starforge_console.ledger.series import list_keys, stream_state
+from starforge_console.ledger.series import list_keys
 from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
+from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs
 from starforge_console.web.deps import ApiServices
-from starforge_console.web.views import build_attempt, build_event, build_log_state, build_outputs
+from starforge_console.web.views import build_attempt, build_event
 
 EVENTS_SHOWN: Final = 200
 _BETWEEN: Final = re.compile(r"\s*;\s*")
@@ -87,8 +82,6 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
         )
     )
     shown = choose_attempt(job_id, attempts, attempt)
-    reporting = [AttemptId(one.id) for one in attempts if one.outputs is None]
-    told = await services.ledger.read(lambda c: {one: list_told(c, one) for one in reporting})
     return JobPage(
         line=lines[record.id],
         spec=JobSpec.model_validate_json(documents.spec),
@@ -96,22 +89,12 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
         admission=AdmissionRecord.model_validate_json(documents.admission),
         events=tuple(map(build_event, events)),
         attempts=tuple(map(build_attempt, attempts)),
-        outputs=build_outputs(attempts, told),
-        log=LogState(received_bytes=0) if shown is None else await _load_log_state(services, shown),
+        outputs=await load_outputs(services, attempts),
+        log=await load_log_state(services, shown),
         attempt=shown,
         keys=await services.series.read(lambda c: list_keys(c, job_id)),
         now=services.clock.now(),
     )
-
-
-def choose_attempt(job_id: str, attempts: Sequence[AttemptRecord], number: int | None) -> AttemptRecord | None:
-    """The attempt of that number, else the newest, if there is one. Raises NotFound."""
-    if number is None:
-        return attempts[-1] if attempts else None
-    for attempt in attempts:
-        if attempt.number == number:
-            return attempt
-    raise NotFound(f"job {job_id} has no attempt {number}", why=f"it has {count_of(len(attempts), 'attempt')}")
 
 
 def has_ended(line: JobLine) -> bool:
@@ -126,10 +109,3 @@ def split_note(note: str) -> list[tuple[str, str]]:
         place, colon, reason = part.partition(": ")
         parts.append((place, reason) if colon and " " not in place else ("", part))
     return [part for part in parts if part[1]]
-
-
-async def _load_log_state(services: ApiServices, attempt: AttemptRecord) -> LogState:
-    received, _ = await services.series.read(lambda c: stream_state(c, attempt.id, STREAM_LOG))
-    if attempt.finalised_at is None:
-        return build_log_state(attempt, received, ())
-    return build_log_state(attempt, received, await services.logs.find_missing(attempt.id, attempt.produced_bytes))

@@ -18,9 +18,12 @@ CPUS: Final = "forge.cpus"
 MEMORY: Final = "forge.memory"
 PORT: Final = "forge.port"
 BOOT: Final = "forge.boot"
+GPUS: Final = "forge.gpus"
+"""How many GPUs are named. Every container of ours has each of these labels, for one that is left out would be the
+image's own to set: an image could then claim GPUs or ports."""
 GPU_PREFIX: Final = "forge.gpu."
 
-OWN: Final = (INSTALL, FLEET, NODE, JOB, ATTEMPT, CPUS, MEMORY, PORT, BOOT)
+OWN: Final = (INSTALL, FLEET, NODE, JOB, ATTEMPT, CPUS, MEMORY, PORT, BOOT, GPUS)
 
 
 class State(StrEnum):
@@ -85,7 +88,7 @@ def find_claim(listed: Document) -> Claim | None:
         gpus=_gpus_of(labels),
         cpus=_number(labels.get(CPUS)),
         memory_bytes=int(_number(labels.get(MEMORY))),
-        port=int(_number(labels[PORT])) if PORT in labels else None,
+        port=int(_number(labels[PORT])) if labels.get(PORT) else None,
         image_id=str(listed.get("ImageID", "")),
     )
 
@@ -97,6 +100,9 @@ def find_claims(listing: Sequence[Document]) -> list[Claim]:
 
 def _gpus_of(labels: Mapping[str, str]) -> tuple[str, ...]:
     named = {name.removeprefix(GPU_PREFIX): uuid for name, uuid in labels.items() if name.startswith(GPU_PREFIX)}
+    if GPUS in labels:
+        ours = {str(index) for index in range(int(_number(labels[GPUS])))}
+        named = {key: uuid for key, uuid in named.items() if key in ours}
     return tuple(named[key] for key in sorted(named, key=lambda key: (len(key), key)))
 
 

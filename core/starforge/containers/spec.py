@@ -144,8 +144,8 @@ def _build_labels(
         labels.MEMORY: str(allotment.share.memory_bytes),
         labels.BOOT: facts.boot,
     }
-    if allotment.port is not None:
-        own[labels.PORT] = str(allotment.port)
+    own[labels.PORT] = "" if allotment.port is None else str(allotment.port)
+    own[labels.GPUS] = str(len(allotment.gpus))
     own |= {f"{labels.GPU_PREFIX}{index}": gpu for index, gpu in enumerate(allotment.gpus)}
     # A request's own labels may not speak of allocations.
     given = {

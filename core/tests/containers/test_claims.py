@@ -193,3 +193,11 @@ def test_progress_sums_layers_and_ignores_retries() -> None:
     progress.take({"id": "a", "status": "Retrying in 5 seconds", "progressDetail": {}})
     shown = progress.show("i")
     assert (shown.done_bytes, shown.total_bytes, shown.progressed_at) == (90, 150, at)
+
+
+def test_what_an_image_says_of_gpus_and_ports_claims_nothing() -> None:
+    ours = {"forge.attempt": OTHER, "forge.install": "lab", "forge.gpus": "1", "forge.gpu.0": "a", "forge.port": ""}
+    images = {"forge.gpu.1": "GPU-x", "forge.gpu.01": "GPU-y", "forge.gpu.": "GPU-z"}
+    found = find_claim({"Id": "c", "State": "running", "Labels": images | ours})
+    assert found is not None
+    assert (found.gpus, found.port) == (("a",), None)

@@ -118,6 +118,8 @@ def test_the_create_body_is_exactly_this() -> None:
             "forge.cpus": "1.5",
             "forge.memory": "8589934592",
             "forge.boot": "boot-1",
+            "forge.port": "",
+            "forge.gpus": "2",
             "forge.gpu.0": "GPU-b",
             "forge.gpu.1": "GPU-a",
         },

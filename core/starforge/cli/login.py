@@ -62,7 +62,7 @@ def login(server: str, as_json: bool) -> None:  # noqa: FBT001 - click passes fl
 def logout(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     r"""Forget the server and the token.
 
-    The token stays valid until it is revoked on the account's page.
+    The token stays valid until it is revoked on the Tokens page.
 
     \b
     JSON: {server: text or null}

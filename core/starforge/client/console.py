@@ -104,7 +104,9 @@ class Console:
     def events(self, job: str, after: int, wait_s: int) -> api.EventList:
         """The job's events after number `after`; waits up to `wait_s` for the first."""
         query = {"after": after, "wait_s": wait_s}
-        request = Request(method="GET", path=f"/jobs/{job}/events", query=query, repeatable=False, wait_s=wait_s)
+        request = Request(
+            method="GET", path=f"/jobs/{quote(job, safe='')}/events", query=query, repeatable=False, wait_s=wait_s
+        )
         return self._send(api.EventList, request)
 
     def log(self, job: str, offset: int, *, wait_s: int = 0, attempt: int | None = None) -> LogPart:
@@ -112,7 +114,9 @@ class Console:
         query: dict[str, str | int] = {"offset": offset, "wait_s": wait_s}
         if attempt is not None:
             query["attempt"] = attempt
-        request = Request(method="GET", path=f"/jobs/{job}/log", query=query, repeatable=False, wait_s=wait_s)
+        request = Request(
+            method="GET", path=f"/jobs/{quote(job, safe='')}/log", query=query, repeatable=False, wait_s=wait_s
+        )
         reply = self.connection.send(request)
         received_to = reply.headers.get(api.HEADER_LOG_RECEIVED_TO.lower(), "")
         if not received_to.isdigit():
@@ -122,15 +126,15 @@ class Console:
 
     def metric_keys(self, job: str) -> api.MetricKeys:
         """The job's curves by name."""
-        return self._get(api.MetricKeys, f"/jobs/{job}/metrics")
+        return self._get(api.MetricKeys, f"/jobs/{quote(job, safe='')}/metrics")
 
     def curve(self, job: str, key: str, points: int) -> api.Curve:
         """One curve with about `points` points."""
-        return self._get(api.Curve, f"/jobs/{job}/metrics/{quote(key, safe='')}", {"points": points})
+        return self._get(api.Curve, f"/jobs/{quote(job, safe='')}/metrics/{quote(key, safe='')}", {"points": points})
 
     def outputs(self, job: str) -> api.Outputs:
         """The job's artifacts and checkpoints."""
-        return self._get(api.Outputs, f"/jobs/{job}/outputs")
+        return self._get(api.Outputs, f"/jobs/{quote(job, safe='')}/outputs")
 
     def stop(self, job: str, request: api.StopRequest) -> None:
         """Ask for the job's end; it is not over yet when this returns."""

@@ -16,10 +16,10 @@ __all__ = ["sender", "watch", "wire"]
 with contextlib.suppress(ImportError):
     import ctypes  # noqa: F401 - loaded for later
 with contextlib.suppress(ImportError):
-    import gzip  # noqa: F401
+    import gzip  # noqa: F401 - the same
 with contextlib.suppress(ImportError):
-    import ssl  # noqa: F401
+    import ssl  # noqa: F401 - the same
 with contextlib.suppress(ImportError):
     import encodings.idna
 with contextlib.suppress(ImportError):
-    import encodings.ascii  # noqa: F401
+    import encodings.ascii  # noqa: F401 - the same

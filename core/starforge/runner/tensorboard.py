@@ -108,7 +108,7 @@ def _read_event(message: bytes) -> Tuple[float, int, Dict[str, float]]:
             moment = struct.unpack("<d", content)[0]
         elif number == 2 and kind == _VARINT:  # noqa: PLR2004 - field numbers are listed above
             step = content
-        elif number == 5 and kind == _BYTES:  # noqa: PLR2004
+        elif number == 5 and kind == _BYTES:  # noqa: PLR2004 - see above
             values.update(_read_summary(content))
     return moment, step, values
 
@@ -129,9 +129,9 @@ def _read_value(message: bytes) -> Tuple[str, Optional[float]]:
     for number, kind, content in _read_fields(message):
         if number == 1 and kind == _BYTES:
             tag = content.decode("utf-8", "replace")
-        elif number == 2 and kind == _FIXED32:  # noqa: PLR2004
+        elif number == 2 and kind == _FIXED32:  # noqa: PLR2004 - see above
             scalar = struct.unpack("<f", content)[0]
-        elif number == 8 and kind == _BYTES:  # noqa: PLR2004
+        elif number == 8 and kind == _BYTES:  # noqa: PLR2004 - see above
             scalar = _find_tensor_scalar(content)
     return tag, scalar
 
@@ -144,7 +144,7 @@ def _find_tensor_scalar(message: bytes) -> Optional[float]:
         if number == 1 and kind == _VARINT:
             dtype = content
         elif number in (4, 5, 6) and kind != _VARINT:
-            letter, size = ("d", 8) if number == 6 or (number == 4 and dtype == _DT_DOUBLE) else ("f", 4)  # noqa: PLR2004
+            letter, size = ("d", 8) if number == 6 or (number == 4 and dtype == _DT_DOUBLE) else ("f", 4)  # noqa: PLR2004 - see above
             if dtype in (_DT_FLOAT, _DT_DOUBLE) and len(content) == size:
                 numbers.append(struct.unpack("<" + letter, content)[0])
     return numbers[0] if len(numbers) == 1 else None

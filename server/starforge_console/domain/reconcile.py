@@ -15,11 +15,11 @@ GONE_TWICE_S: Final = 30.0
 START_DEADLINE_S: Final = 300.0
 """How long an attempt may prepare without pulling before it is fenced off and tried elsewhere."""
 
-LIMIT_SLACK_S: Final = 30.0
-"""How long after time limit and grace a runner may take before the backend ends its job."""
-
 PULL_DEADLINE_S: Final = 600.0
 """The same, while a pull shows no progress."""
+
+LIMIT_SLACK_S: Final = 30.0
+"""How long after time limit and grace a runner may take before the backend ends its job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def _run_image_sitecustomize() -> None:
 class _TrainerFinder(importlib.abc.MetaPathFinder):
     """Waits for the one module; finds it by the others and adds to it once it is loaded."""
 
-    def find_spec(self, name: str, path: Optional[Sequence[str]] = None, target: Any = None) -> Any:  # noqa: ANN401
+    def find_spec(self, name: str, path: Optional[Sequence[str]] = None, target: Any = None) -> Any:  # noqa: ANN401 - the import system's own
         """Give the module's own spec with a loader that adds the callback."""
         del path, target
         if name != _TRAINER:
@@ -51,12 +51,12 @@ class _TrainerLoader:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the loader offers
         return getattr(self._loader, name)
 
-    def create_module(self, spec: Any) -> Any:  # noqa: ANN401
+    def create_module(self, spec: Any) -> Any:  # noqa: ANN401 - the import system's own
         return self._loader.create_module(spec)
 
-    def exec_module(self, module: Any) -> None:  # noqa: ANN401
+    def exec_module(self, module: Any) -> None:  # noqa: ANN401 - the import system's own
         self._loader.exec_module(module)
-        from starforge import report  # noqa: PLC0415
+        from starforge import report  # noqa: PLC0415 - only where a Trainer is
 
         report.add_to_trainer(module.Trainer)
 

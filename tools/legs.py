@@ -104,12 +104,15 @@ def main(root: Path, arguments: Sequence[str]) -> int:
 
 def _run(root: Path, leg: Leg) -> Counts:
     """Runs pytest for one leg; a run that left no counts counts as nothing passed."""
-    with tempfile.TemporaryDirectory(prefix="starforge-leg-") as folder:
-        path = Path(folder, "counts.json")
-        argv = [sys.executable, "-m", "pytest", "-q", f"--counts={path}", *leg.select]
-        print(f"leg {leg.name}", flush=True)
-        returncode = subprocess.run(argv, cwd=root, check=False).returncode
-        counted = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    folder = Path(tempfile.mkdtemp(prefix="starforge-leg-"))
+    folder.chmod(0o755)  # jobs of the tests run as users of their own and must reach their folders
+    path = folder / "counts.json"
+    # A folder of its own: in the shared one pytest cleans up after other runs, and trips over them when they are alive.
+    argv = [sys.executable, "-m", "pytest", "-q", f"--counts={path}", f"--basetemp={folder / 'tmp'}", *leg.select]
+    print(f"leg {leg.name}", flush=True)
+    returncode = subprocess.run(argv, cwd=root, check=False).returncode
+    counted = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    subprocess.run(["rm", "-rf", folder], check=False)  # however deep a test has nested its folders
     nothing = dict.fromkeys(OUTCOMES, 0)
     parts = counted.get("parts", {})
     return Counts(

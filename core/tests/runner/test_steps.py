@@ -94,7 +94,8 @@ def test_a_sender_is_judged_by_its_id(pid: int, code: int, owns_namespace: bool,
 
 
 def test_descendants_are_known_and_others_are_not() -> None:
-    code = "import os, time; pid = os.fork(); print(os.getpid(), flush=True); time.sleep(60)"
+    # One write each: what two processes print comes in pieces where output is not buffered.
+    code = "import os, time; os.fork(); os.write(1, b'%d\\n' % os.getpid()); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as child:
         assert child.stdout is not None
         try:

@@ -169,7 +169,7 @@ def test_the_job_starts_in_the_plans_directory(attempt: Attempt, tmp_path: Path)
     workspace = pack(tmp_path / "workspace.tar", {"experiments/a/train.sh": "pwd\n"})
     plan = contract.Plan(argv=(), cwd="experiments/a")
     assert attempt.prepare("bash", "train.sh", plan=plan, workspace=workspace).run() == 0
-    assert attempt.log().decode().strip() == f"{attempt.root}/work/experiments/a"
+    assert attempt.log().decode().strip() == str(attempt.root / contract.WORK_DIRECTORY / "experiments" / "a")
 
 
 @pytest.mark.parametrize("plan", [contract.Plan(argv=(), cwd="../ckpt"), contract.Plan(argv=(), files={"../x": ""})])

@@ -143,8 +143,10 @@ late = []
 class Witness:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        rest = sys.modules.get("starforge.runner.rest")
-        if rest is not None and not getattr(rest.__spec__, "_initializing", False):
+        rest, frame = sys.modules.get("starforge.runner.rest"), sys._getframe()
+        while rest and frame and frame.f_globals is not rest.__dict__:
+            frame = frame.f_back
+        if rest and not frame:
             late.append(name)
 sys.meta_path.insert(0, Witness)
 sys.argv = [{runner!r}, "run"]

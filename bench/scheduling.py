@@ -2,11 +2,10 @@
 
 import asyncio
 import contextlib
-import json
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,13 +21,13 @@ from starforge.contract.launch import LaunchRequest, Network, PoolRequest
 from starforge.contract.observation import NoSignal
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge_console.clock import SystemClock
-from starforge_console.domain.claims import pool_requests
-from starforge_console.domain.job import JobInFlight, PoolAsk
+from starforge_console.domain.job import JobInFlight
 from starforge_console.executors.fake import FakeExecutor
 from starforge_console.executors.scripting import FakeNode
 from starforge_console.ledger.accounts import add_user
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.endings import EndedAttempt
+from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.tables import jobs
 from starforge_console.ledger.views import count_by_state
 from starforge_console.scheduler.apply import Apply
@@ -76,7 +75,7 @@ class _Assembly:
     asked: dict[AttemptId, LaunchRequest] = field(default_factory=dict)
 
     async def prepare(self, job: JobInFlight) -> LaunchRequest:
-        return build_request(job.attempt.id, pool_requests(job.pools))
+        return build_request(job.attempt.id, job.pools)
 
     async def tell(self, attempt: AttemptId, desired: Desired, grace_s: float | None, sequence: int) -> None:
         """Nobody listens."""
@@ -226,7 +225,7 @@ def _fill(connection: Connection, count: int) -> None:
         "admission": "a" * 1500,
         "fleet": None,
         "priority": 0,
-        "pools": json.dumps([asdict(PoolAsk(1, 1, None, None, None))]),
+        "pools": write_pools([PoolRequest(name="main", nodes=1, gpus_per_node=1)]),
         "gpus": 1,
         "grace_s": 30.0,
         "state": JobState.QUEUED.value,

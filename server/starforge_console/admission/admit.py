@@ -15,7 +15,7 @@ from starforge_console.admission.gate import FleetState, Snapshot, Submission
 from starforge_console.admission.images import parse_patterns
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
-from starforge_console.domain.job import PoolAsk
+from starforge_console.domain.pools import build_pools
 from starforge_console.errors import AdmissionRefused
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
@@ -135,16 +135,7 @@ def _build_job(account: Account, spec: JobSpec, record: AdmissionRecord) -> NewJ
         admission=record.model_dump_json(),
         fleet=spec.spec.placement.fleet,
         priority=PRIORITIES[spec.spec.placement.priority],
-        pools=tuple(
-            PoolAsk(
-                nodes=pool.nodes,
-                gpus_per_node=pool.gpus_per_node,
-                series=pool.series,
-                cpus=pool.cpus,
-                memory_bytes=pool.memory_bytes,
-            )
-            for pool in spec.spec.resources.pools
-        ),
+        pools=build_pools(spec),
         gpus=spec.gpus,
         grace_s=spec.spec.lifecycle.grace_s,
         max_runtime_s=spec.spec.lifecycle.max_runtime_s,

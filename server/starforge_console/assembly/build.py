@@ -8,10 +8,11 @@ from starforge.contract import capsule as c
 from starforge.contract.environment import Binding, spec_to_env
 from starforge.contract.ids import AttemptId, Digest, job_of, number_of
 from starforge.contract.jobspec import JobSpec
-from starforge.contract.launch import LaunchRequest, Mount, Network, PoolRequest, Secret
+from starforge.contract.launch import LaunchRequest, Mount, Network, Secret
 from starforge.recipes.adapters import build_plan
 from starforge.recipes.model import Recipe
 from starforge_console.assembly.layout import WORKSPACE_IN_CONTAINER, StorageLayout
+from starforge_console.domain.pools import build_pools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ def build_request(
         env=spec_to_env(spec, binding),
         secrets=dict(secrets),
         mounts=_build_mounts(spec, placed, storage),
-        pools=_build_pools(spec),
+        pools=build_pools(spec),
         labels={},
         network=placed.network,
         grace_s=spec.spec.lifecycle.grace_s,
@@ -102,18 +103,4 @@ def _build_mounts(spec: JobSpec, placed: Placed, storage: StorageLayout) -> tupl
         Mount(str(layout.out), str(layout.out), read_only=False),
         Mount(str(workspace), WORKSPACE_IN_CONTAINER, read_only=True),
         *(Mount(str(path), str(path), read_only=True) for path in placed.resume_from),
-    )
-
-
-def _build_pools(spec: JobSpec) -> tuple[PoolRequest, ...]:
-    return tuple(
-        PoolRequest(
-            name=pool.name,
-            nodes=pool.nodes,
-            gpus_per_node=pool.gpus_per_node,
-            series=pool.series,
-            cpus=pool.cpus,
-            memory_bytes=pool.memory_bytes,
-        )
-        for pool in spec.spec.resources.pools
     )

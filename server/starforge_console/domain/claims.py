@@ -7,7 +7,7 @@ from starforge.containers.spec import decide_share
 from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import PoolRequest
-from starforge_console.domain.job import JobInFlight, PoolAsk
+from starforge_console.domain.job import JobInFlight
 
 
 def claim_targets(view: FleetView, in_flight: Sequence[JobInFlight]) -> FleetView:
@@ -19,26 +19,10 @@ def claim_targets(view: FleetView, in_flight: Sequence[JobInFlight]) -> FleetVie
     return view
 
 
-def claim(view: FleetView, node: str, attempt: AttemptId, pools: Sequence[PoolAsk]) -> FleetView:
+def claim(view: FleetView, node: str, attempt: AttemptId, pools: Sequence[PoolRequest]) -> FleetView:
     """The view once `attempt` has what it asks for on `node`; which GPUs it gets is the machine's choice."""
-    requests = pool_requests(pools)
-    nodes = tuple(_claim_on(one, attempt, requests) if one.name == node else one for one in view.nodes)
+    nodes = tuple(_claim_on(one, attempt, pools) if one.name == node else one for one in view.nodes)
     return replace(view, nodes=nodes)
-
-
-def pool_requests(pools: Sequence[PoolAsk]) -> tuple[PoolRequest, ...]:
-    """The queue's narrow pools as placement takes them."""
-    return tuple(
-        PoolRequest(
-            name=f"pool{index}",
-            nodes=pool.nodes,
-            gpus_per_node=pool.gpus_per_node,
-            series=pool.series,
-            cpus=pool.cpus,
-            memory_bytes=pool.memory_bytes,
-        )
-        for index, pool in enumerate(pools)
-    )
 
 
 def _claim_on(node: NodeView, attempt: AttemptId, pools: Sequence[PoolRequest]) -> NodeView:

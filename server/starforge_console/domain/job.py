@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
+from starforge.contract.launch import PoolRequest
 from starforge.contract.states import DesiredState, JobState, Reason
 
 
@@ -24,17 +25,6 @@ class AttemptState:
     gone_engine_started_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PoolAsk:
-    """One pool's shape, as placement reads it."""
-
-    nodes: int
-    gpus_per_node: int
-    series: str | None
-    cpus: float | None
-    memory_bytes: int | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobInFlight:
     """What `decide` needs of a job that holds a place: no spec, no log, no user."""
@@ -47,7 +37,7 @@ class JobInFlight:
     attempt: AttemptState
     grace_s: float
     max_runtime_s: float | None
-    pools: tuple[PoolAsk, ...]
+    pools: tuple[PoolRequest, ...]
     stop_by: float | None = None
     """When the job must have ended by itself, once a stop or pause is wished."""
     note: str = ""
@@ -69,6 +59,6 @@ class QueuedJob(NamedTuple):
     queued_at: float
     number: int
     """Which attempt the next one is, counted from 1."""
-    pools: tuple[PoolAsk, ...]
+    pools: tuple[PoolRequest, ...]
     note: str = ""
     """Why it waits, as it was last told."""

@@ -1,6 +1,5 @@
 """Jobs that hold a place: read for the loops, leased by them, annotated while they run."""
 
-import json
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -9,8 +8,9 @@ from sqlalchemy import Connection, Row, Select, select, update
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import HOLDS_A_PLACE, DesiredState, JobState, Reason
-from starforge_console.domain.job import AttemptState, JobInFlight, PoolAsk
+from starforge_console.domain.job import AttemptState, JobInFlight
 from starforge_console.ledger.moves import JobRef
+from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.tables import attempts, jobs
 
 _HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
@@ -110,7 +110,7 @@ def _in_flight(row: Row[Any]) -> JobInFlight:
         version=row.version,
         grace_s=row.grace_s,
         max_runtime_s=row.max_runtime_s,
-        pools=tuple(PoolAsk(**pool) for pool in json.loads(row.pools)),
+        pools=read_pools(row.pools),
         stop_by=row.stop_by,
         note=row.note,
         attempt=AttemptState(

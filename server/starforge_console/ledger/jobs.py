@@ -1,16 +1,16 @@
 """Jobs in the ledger: admitted once, wished to stop, deleted."""
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from starforge.contract.ids import AttemptId, Digest, JobId
+from starforge.contract.launch import PoolRequest
 from starforge.contract.states import ENDED, HOLDS_A_PLACE, DesiredState, JobState, Reason
 from starforge.errors import Conflict, NotFound
-from starforge_console.domain.job import PoolAsk
-from starforge_console.ledger.moves import Change, Guard, JobRef, move, note_timeline
+from starforge_console.ledger.moves import Change, Guard, JobRef, enter, move, note_timeline
+from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.tables import attempt_outputs, attempts, event_marks, events, idempotency, jobs
 
 
@@ -27,7 +27,7 @@ class NewJob:
     admission: str
     fleet: str | None
     priority: int
-    pools: tuple[PoolAsk, ...]
+    pools: tuple[PoolRequest, ...]
     gpus: int
     grace_s: float
     max_runtime_s: float | None
@@ -53,37 +53,9 @@ def admit(connection: Connection, job: NewJob, key: SubmitKey | None, now: float
     known = None if key is None else find_submission(connection, key)
     if known is not None:
         return known
-    values: dict[str, Any] = asdict(job) | {"pools": json.dumps([asdict(pool) for pool in job.pools])}
-    retries = values.pop("retries")
-    # Values beside the statement, not in it: submits are many, and building the values in costs as much again.
-    connection.execute(
-        insert(jobs),
-        {
-            **values,
-            "state": JobState.QUEUED.value,
-            "reason": Reason.ADMITTED.value,
-            "desired": DesiredState.RUN.value,
-            "version": 1,
-            "note": "",
-            "attempt_number": 0,
-            "retries_left": retries,
-            "free_retries": 0,
-            "submitted_at": now,
-            "state_since": now,
-        },
-    )
-    connection.execute(
-        insert(events),
-        {
-            "job_id": job.id,
-            "at": now,
-            "kind": "state",
-            "state": JobState.QUEUED.value,
-            "reason": Reason.ADMITTED.value,
-            "note": "",
-            "count": 1,
-        },
-    )
+    values: dict[str, Any] = asdict(job) | {"pools": write_pools(job.pools)}
+    values["retries_left"] = values.pop("retries")
+    enter(connection, values, Reason.ADMITTED, now)
     if key is not None:
         connection.execute(insert(idempotency), {**asdict(key), "job_id": job.id, "at": now})
     return job.id

@@ -1,4 +1,4 @@
-"""How a job's state changes: `move` is the one place, guarded by id, state, version and lease."""
+"""How a job's state changes: `enter` writes its first one, and `move`, guarded, every other."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from starforge.contract.ids import AttemptId, JobId
-from starforge.contract.states import ENDED, JobState, Reason, advance
+from starforge.contract.states import ENDED, DesiredState, JobState, Reason, advance
 from starforge.errors import IllegalTransition
 from starforge_console.ledger.tables import attempts, events, jobs
 
@@ -42,6 +42,29 @@ class Guard:
     now: float
     monotonic: float
     lease: str | None = None
+
+
+def enter(connection: Connection, values: Mapping[str, Any], reason: Reason, now: float) -> None:
+    """Keep a new job, whose own columns are `values`, in the state in which `reason` begins it."""
+    state = advance(None, reason)
+    # Values beside the statements, not in them: submits are many, and building the values in costs as much again.
+    connection.execute(
+        insert(jobs),
+        {
+            **values,
+            "state": state.value,
+            "reason": reason.value,
+            "desired": DesiredState.RUN.value,
+            "version": 1,
+            "note": "",
+            "attempt_number": 0,
+            "free_retries": 0,
+            "submitted_at": now,
+            "state_since": now,
+        },
+    )
+    event = _build_event(JobRef(id=values["id"], state=state, version=1), (state, reason), now)
+    connection.execute(insert(events), event)
 
 
 def move(
@@ -141,20 +164,24 @@ def _write_events(
     count = 1
     if changes[-1][1] in _COALESCED and changes[-1][0] is JobState.QUEUED:
         count += _take_back_repeats(connection, job.id, changes[-1][1])
-    for index, (state, reason) in enumerate(changes):
+    for index, change in enumerate(changes):
         last = index == len(changes) - 1
-        connection.execute(
-            insert(events).values(
-                job_id=job.id,
-                at=now,
-                kind="state",
-                state=state.value,
-                reason=reason.value,
-                attempt=job.number or None,
-                note=note if last else "",
-                count=count if last else 1,
-            )
-        )
+        told = {"note": note, "count": count} if last else {}
+        connection.execute(insert(events), _build_event(job, change, now) | told)
+
+
+def _build_event(job: JobRef, change: tuple[JobState, Reason], now: float) -> dict[str, Any]:
+    state, reason = change
+    return {
+        "job_id": job.id,
+        "at": now,
+        "kind": "state",
+        "state": state.value,
+        "reason": reason.value,
+        "attempt": job.number or None,
+        "note": "",
+        "count": 1,
+    }
 
 
 def _take_back_repeats(connection: Connection, job: JobId, reason: Reason) -> int:

@@ -1,6 +1,5 @@
 """The queue in the ledger: what waits, how a job leaves it with an attempt, and when a failed one comes back."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,9 +8,10 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import JobState, Reason
-from starforge_console.domain.job import PoolAsk, QueuedJob
+from starforge_console.domain.job import QueuedJob
 from starforge_console.domain.retry import RetryBudget
 from starforge_console.ledger.moves import Change, Guard, JobRef, move
+from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.tables import attempts, jobs
 
 
@@ -44,7 +44,7 @@ def list_queued(connection: Connection) -> list[QueuedJob]:
     )
     rows = connection.execute(select(*columns).where(jobs.c.state == JobState.QUEUED.value)).all()
     # A long queue has few shapes and reasons: each is made once.
-    pools = {text: _parse_pools(text) for text in {row[-1] for row in rows}}
+    pools = {text: read_pools(text) for text in {row[-1] for row in rows}}
     reasons = {reason.value: reason for reason in Reason}
     return [
         QueuedJob(
@@ -131,7 +131,3 @@ def list_due_retries(connection: Connection, now: float) -> tuple[Sequence[JobRe
     ]
     later = [row.retry_at for row in rows if row.retry_at > now]
     return due, later[0] if later else None
-
-
-def _parse_pools(text: str) -> tuple[PoolAsk, ...]:
-    return tuple(PoolAsk(**pool) for pool in json.loads(text))

@@ -10,8 +10,8 @@ from starforge.contract.ids import AttemptId, new_attempt_id
 from starforge.contract.launch import PoolRequest
 from starforge.contract.observation import NoSignal
 from starforge.contract.states import Reason
-from starforge_console.domain.claims import claim, claim_targets, pool_requests
-from starforge_console.domain.job import JobInFlight, PoolAsk, QueuedJob
+from starforge_console.domain.claims import claim, claim_targets
+from starforge_console.domain.job import JobInFlight, QueuedJob
 from starforge_console.domain.order import order_queue
 from starforge_console.domain.retry import decide_hold
 from starforge_console.domain.tokens import hash_token
@@ -30,7 +30,7 @@ _NOTES_AT_ONCE: Final = 500
 _REASONS_SHOWN: Final = 4
 _NODES_NAMED: Final = 3
 
-_Shape = tuple[str | None, tuple[PoolAsk, ...]]
+_Shape = tuple[str | None, tuple[PoolRequest, ...]]
 """All of a job that placement looks at."""
 
 
@@ -126,7 +126,7 @@ class Dequeue:
         return _Placed(job, attempt, target)
 
     def _find_target(self, job: QueuedJob, attempt: AttemptId, views: Mapping[str, FleetView]) -> Target | str:
-        ask = _Ask(attempt=attempt, pools=pool_requests(job.pools))
+        ask = _Ask(attempt=attempt, pools=job.pools)
         reasons = []
         for fleet in [job.fleet] if job.fleet is not None else list(views):
             view = views.get(fleet)

@@ -13,13 +13,13 @@ from sqlalchemy import Connection
 from starforge.contract.canonical import digest_bytes
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
-from starforge.contract.launch import Network
+from starforge.contract.launch import Network, PoolRequest
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge.recipes.catalog import load_catalog
 from starforge_console.assembly.assembler import Assembler, AssemblySettings
 from starforge_console.assembly.capsule import store_runner
 from starforge_console.assembly.layout import AttemptLayout, StorageLayout
-from starforge_console.domain.job import AttemptState, JobInFlight, PoolAsk
+from starforge_console.domain.job import AttemptState, JobInFlight
 from starforge_console.ledger.accounts import add_user
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.fleets import Fleet
@@ -90,7 +90,7 @@ def in_flight(attempt: AttemptId = ATTEMPT) -> JobInFlight:
         ),
         grace_s=45.0,
         max_runtime_s=3600.0,
-        pools=(PoolAsk(1, 2, "h200", 8.0, 1 << 34),),
+        pools=(PoolRequest(name="main", nodes=1, gpus_per_node=2, series="h200", cpus=8.0, memory_bytes=1 << 34),),
     )
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from server.tests.domain.test_reconcile import job
 from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
 from starforge.contract.ids import AttemptId
-from starforge_console.domain.claims import claim, claim_targets, pool_requests
-from starforge_console.domain.job import PoolAsk
+from starforge.contract.launch import PoolRequest
+from starforge_console.domain.claims import claim, claim_targets
 
 A1, A2 = AttemptId("j234567abc-1-abcdef"), AttemptId("j234567abd-1-abcdef")
 STATES = st.sampled_from(GpuState)
@@ -28,8 +28,8 @@ def build_view(*nodes: NodeView) -> FleetView:
     return FleetView(fleet="local", nodes=nodes)
 
 
-def ask(gpus: int = 1, series: str | None = None) -> tuple[PoolAsk, ...]:
-    return (PoolAsk(1, gpus, series, 2.0, 1 << 30),)
+def ask(gpus: int = 1, series: str | None = None) -> tuple[PoolRequest, ...]:
+    return (PoolRequest(name="main", nodes=1, gpus_per_node=gpus, series=series, cpus=2.0, memory_bytes=1 << 30),)
 
 
 def free(node: NodeView) -> int:
@@ -87,14 +87,7 @@ def test_a_claim_never_takes_more_than_it_asks_for_nor_what_is_not_free(
 
 def test_a_claim_on_unknown_gpus_takes_the_most_that_its_default_share_could_be() -> None:
     blind = dataclasses.replace(build_node("n1"), gpus_unknown="nvidia-smi hangs")
-    pool = PoolAsk(1, 1, None, None, None)
+    pool = PoolRequest(name="main", nodes=1, gpus_per_node=1)
     (claimed,) = claim(build_view(blind), "n1", A1, (pool,)).nodes
     assert claimed.gpus_unknown == "nvidia-smi hangs"
     assert claimed.held[A1][0] == 0.9 * blind.cpus
-
-
-def test_the_queues_pools_keep_their_shape_for_placement() -> None:
-    pools = (PoolAsk(2, 8, "h100", None, None), PoolAsk(1, 0, None, 4.0, 1 << 30))
-    shapes = [(one.nodes, one.gpus_per_node, one.series, one.cpus, one.memory_bytes) for one in pool_requests(pools)]
-    assert shapes == [(2, 8, "h100", None, None), (1, 0, None, 4.0, 1 << 30)]
-    assert len({one.name for one in pool_requests(pools)}) == 2

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from server.tests.domain.test_exit_reason import RECORD
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
+from starforge.contract.launch import PoolRequest
 from starforge.contract.observation import Exit, Failure, Gone, NoSignal, Phase, Pull, Seen
 from starforge.contract.states import DesiredState, JobState, Reason
-from starforge_console.domain.job import AttemptState, JobInFlight, PoolAsk
+from starforge_console.domain.job import AttemptState, JobInFlight
 from starforge_console.domain.reconcile import CloseDoor, EndNow, Move, NoteGone, Wait, decide
 
 NOW = 1_000.0
@@ -38,7 +39,7 @@ def job(state: JobState = JobState.RUNNING, **changes: object) -> JobInFlight:
         attempt=dataclasses.replace(attempt, **of_attempt),  # type: ignore[arg-type]  # values of any field
         grace_s=30.0,
         max_runtime_s=None,
-        pools=(PoolAsk(1, 0, None, None, None),),
+        pools=(PoolRequest(name="main", nodes=1, gpus_per_node=0),),
     )
     return dataclasses.replace(base, **of_job)  # type: ignore[arg-type]  # values of any field
 

@@ -9,8 +9,9 @@ from sqlalchemy import Connection
 from starforge.contract.canonical import digest_bytes
 from starforge.contract.executor import Target
 from starforge.contract.ids import JobId, new_attempt_id, new_job_id
+from starforge.contract.launch import PoolRequest
 from starforge.contract.states import Reason
-from starforge_console.domain.job import JobInFlight, PoolAsk, QueuedJob
+from starforge_console.domain.job import JobInFlight, QueuedJob
 from starforge_console.domain.reconcile import Move
 from starforge_console.ledger.accounts import add_user, find_user
 from starforge_console.ledger.apply import apply_move
@@ -47,7 +48,7 @@ def submit(connection: Connection, key: SubmitKey | None = None, now: float = 1.
         admission="{}",
         fleet=None,
         priority=0,
-        pools=(PoolAsk(1, 1, None, None, None),),
+        pools=(PoolRequest(name="main", nodes=1, gpus_per_node=1),),
         gpus=1,
         grace_s=30.0,
         max_runtime_s=None,

@@ -9,8 +9,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import MetaData, create_engine
+from sqlalchemy import Connection, MetaData, create_engine, update
 
+from server.tests.ledger.builders import open_ledger, queued, submit
 from starforge_console.ledger import tables
 from starforge_console.ledger.database import MIGRATIONS, upgrade_schema
 
@@ -64,3 +65,18 @@ def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
             assert compare_metadata(MigrationContext.configure(connection), tables.ledger) == []
     finally:
         engine.dispose()
+
+
+def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        job = ledger.write_now(submit)
+        nameless = '[{"nodes": 1, "gpus_per_node": 2, "series": null, "cpus": null, "memory_bytes": null}]'
+
+        def make_old(connection: Connection) -> None:
+            connection.execute(update(tables.jobs).values(pools=nameless))
+            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0002'")
+
+        ledger.write_now(make_old)
+    with open_ledger(tmp_path) as ledger:
+        (pool,) = ledger.read_now(lambda c: queued(c, job)).pools
+        assert (pool.name, pool.gpus_per_node) == ("pool0", 2)

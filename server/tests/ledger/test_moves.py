@@ -15,7 +15,7 @@ from starforge_console.domain.reconcile import Move
 from starforge_console.ledger.apply import apply_move, ref_of
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.jobs import SubmitKey, delete_job, wish_stop
-from starforge_console.ledger.moves import JobRef, move
+from starforge_console.ledger.moves import JobRef, enter, move
 from starforge_console.ledger.queue import list_due_retries
 from starforge_console.ledger.views import list_attempts, list_events, load_job
 
@@ -36,6 +36,11 @@ def test_a_job_goes_from_queued_to_succeeded_with_one_event_a_step(ledger: Datab
     assert (job.state, job.started_at, job.ended_at) == ("SUCCEEDED", 30.0, 30.0)
     assert [event.reason for event in events] == ["admitted", "dequeued", "launched", "started", "exited_zero"]
     assert [event.number for event in events] == sorted(event.number for event in events)
+
+
+def test_a_job_enters_by_the_table_alone(ledger: Database) -> None:
+    with pytest.raises(IllegalTransition, match="does not exist yet"):
+        ledger.write_now(lambda connection: enter(connection, {"id": "j234567abc"}, Reason.STARTED, 1.0))
 
 
 def test_of_two_movers_with_one_reading_only_the_first_wins(ledger: Database) -> None:

@@ -17,7 +17,6 @@ from starforge.contract.executor import FleetView, Target
 from starforge.contract.ids import AttemptId, Digest, JobId
 from starforge.contract.launch import LaunchRequest, Network
 from starforge.contract.states import JobState
-from starforge_console.domain.claims import pool_requests
 from starforge_console.domain.job import JobInFlight
 from starforge_console.executors.fake import FakeExecutor
 from starforge_console.executors.scripting import FakeNode, Script
@@ -112,7 +111,7 @@ class PlainAssembly:
             env={},
             secrets={},
             mounts=(),
-            pools=pool_requests(job.pools),
+            pools=job.pools,
             labels={},
             network=Network.BRIDGE,
             grace_s=job.grace_s,

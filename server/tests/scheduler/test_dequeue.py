@@ -164,7 +164,7 @@ def test_a_job_of_another_shape_is_placed_behind_one_that_finds_no_room(tmp_path
     async def go() -> None:
         async with open_site(tmp_path, FakeNode(name="n1", gpus=1)) as site:
             large = [await site.submit() for _ in range(2)]
-            wide = {"nodes": 1, "gpus_per_node": 2, "series": None, "cpus": None, "memory_bytes": None}
+            wide = {"name": "main", "nodes": 1, "gpus_per_node": 2, "series": None, "cpus": None, "memory_bytes": None}
             await site.ledger.write(lambda c: c.execute(update(jobs).values(pools=json.dumps([wide]))))
             small = await site.submit()
             await site.dequeue()

@@ -4,11 +4,31 @@ import dataclasses
 
 import pytest
 
+from starforge.contract.executor import GpuState, GpuView, NodeView
 from starforge.contract.ids import AttemptId, Digest, JobId
 from starforge.contract.launch import LaunchRequest, Mount, Network, PoolRequest, RegistryLogin, Secret
 from starforge.contract.observation import Exit, Failure, Gone, NoSignal, Observation, Phase, Pull, Seen
-from starforge.contract.wire import decode_launch, decode_observation, encode_launch, encode_observation
-from starforge.errors import SpecError
+from starforge.contract.wire import (
+    LogPiece,
+    NodeReport,
+    Observe,
+    decode,
+    decode_error,
+    decode_observations,
+    encode,
+    encode_error,
+    encode_observations,
+)
+from starforge.errors import (
+    BackendUnreachable,
+    Conflict,
+    LaunchRefused,
+    NoCapacity,
+    NodeFault,
+    NotFound,
+    SpecError,
+    StarForgeError,
+)
 
 REQUEST = LaunchRequest(
     attempt=AttemptId("j234567abc-1-abcdef"),
@@ -47,13 +67,58 @@ OBSERVATIONS: list[Observation] = [
 ]
 
 
-def test_a_launch_comes_back_as_it_was_sent_secrets_included() -> None:
-    assert decode_launch(encode_launch(REQUEST)) == REQUEST
+GPU = GpuView(uuid="GPU-1", index=0, name="NVIDIA H200", series=None, memory_bytes=None, state=GpuState.FREE)
+A = AttemptId("j234567abc-1-abcdef")
+REPORT = NodeReport(
+    node="n3",
+    install="i1",
+    version="0.1.0",
+    view=NodeView(name="n3", gpus=(GPU,), cpus=8.0, memory_bytes=1 << 30, held={A: (1.0, 1 << 20)}),
+    attempts={A: "RUNNING"},
+    boot="b",
+    epoch=2,
+    fence=0,
+    at=1.0,
+)
+MESSAGES: list[object] = [
+    REQUEST,
+    REPORT,
+    Observe(attempts=None),
+    Observe(attempts=(A,)),
+    LogPiece(content=b"\xff\0", cursor="c"),
+]
 
 
-@pytest.mark.parametrize("observation", OBSERVATIONS, ids=lambda one: type(one).__name__)
-def test_an_observation_comes_back_as_it_was_sent(observation: Observation) -> None:
-    assert decode_observation(encode_observation(observation)) == observation
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda one: type(one).__name__)
+def test_a_message_comes_back_as_it_was_sent_secrets_included(message: object) -> None:
+    assert decode(encode(message), type(message)) == message
+
+
+def test_observations_come_back_as_they_were_sent() -> None:
+    sent = {AttemptId(f"a{number}"): observation for number, observation in enumerate(OBSERVATIONS)}
+    assert decode_observations(encode_observations(sent)) == sent
+
+
+def test_an_observation_that_cannot_be_understood_is_no_signal_and_spoils_no_other() -> None:
+    gone = Gone(at=1.0)
+    content = encode_observations({A: gone}).replace(
+        b'"body":{', b'"body":{"x":{"later":{}},"y":{},"z":{"seen":{"phase":"?"}},'
+    )
+    told = decode_observations(content)
+    assert told.pop(A) == gone
+    assert {type(one) for one in told.values()} == {NoSignal}
+    assert set(told) == {"x", "y", "z"}
+
+
+@pytest.mark.parametrize("kind", [NoCapacity, NodeFault, LaunchRefused, Conflict, NotFound, SpecError])
+def test_an_error_is_raised_again_as_what_it_was(kind: type[StarForgeError]) -> None:
+    error = decode_error(encode_error(kind("what", why="why", next_step="next")))
+    assert (type(error), error.what, error.why, error.next_step) == (kind, "what", "why", "next")
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>", b'{"wire":1,"body":{"code":"later","what":"x"}}', b'{"wire":2}'])
+def test_an_error_that_is_not_known_leaves_open_what_took_effect(content: bytes) -> None:
+    assert isinstance(decode_error(content), BackendUnreachable)
 
 
 def test_secrets_show_in_no_repr_and_no_text() -> None:
@@ -62,12 +127,25 @@ def test_secrets_show_in_no_repr_and_no_text() -> None:
 
 
 def test_a_member_that_a_newer_console_added_is_ignored() -> None:
-    newer = encode_launch(REQUEST).replace(b'"launch":{', b'"launch":{"later":1,')
-    assert decode_launch(newer) == REQUEST
+    newer = encode(REQUEST).replace(b'"body":{', b'"body":{"later":1,')
+    assert decode(newer, LaunchRequest) == REQUEST
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"wire":99,"launch":{}}', b'{"launch":{}}', b'{"wire":1}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"wire":99,"body":{}}',
+        b'{"body":{}}',
+        b'{"wire":1}',
+        b'{"wire":true,"body":{}}',
+        b"[" * 99999,
+    ],
+)
 def test_what_cannot_be_read_is_refused(content: bytes) -> None:
     with pytest.raises(SpecError):
-        decode_launch(content)
-    assert isinstance(decode_observation(content), NoSignal)
+        decode(content, LaunchRequest)
+    with pytest.raises(SpecError):
+        decode_observations(content)

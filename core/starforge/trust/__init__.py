@@ -1,0 +1,1 @@
+"""How console and node recognise each other: one certificate a side, and signatures of the node's key."""

@@ -7,7 +7,6 @@ launches that failed) is kept in small files, so that a restart of this process 
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Lock
 
 from starforge.containers import labels
@@ -29,19 +28,11 @@ from starforge.containers.spec import KILL_AFTER_GRACE_S, require_one_node
 from starforge.containers.stopping import Stops
 from starforge.containers.storage import StorageCheck
 from starforge.containers.viewing import build_view
-from starforge.contract.executor import LogChunk, NodeView
+from starforge.contract.executor import LogChunk, NodeView, Swept
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest
 from starforge.contract.observation import Failure, Gone, NoSignal, Observation, Phase, Seen
 from starforge.errors import BackendUnreachable, Conflict, LaunchRefused, NodeFault
-
-
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """What a sweep did: attempts whose remains were removed, and unknown ones that run and were left alone."""
-
-    removed: tuple[AttemptId, ...]
-    running: tuple[AttemptId, ...]
 
 
 class ContainerHost:
@@ -173,6 +164,21 @@ class ContainerHost:
         self._verdicts.drop(attempt)
         self._secrets.remove(attempt)
 
+    def remove(self, attempt: AttemptId) -> None:
+        """Fence `attempt` and end it at once, without grace, with all that is left of it.
+
+        For attempts that an administrator has declared lost: somebody else may be running their job by now. Raises
+        BackendUnreachable.
+        """
+        self._fences.add(attempt)
+        self._preparations.cancel(attempt)
+        with _engine_unreachable(), self._launcher.hold_attempt(attempt):
+            claim = self._load_own_claims().get(attempt)
+            if claim is not None:
+                self._engine.remove(claim.container, force=True)
+        self._verdicts.drop(attempt)
+        self._secrets.remove(attempt)
+
     def logs(self, attempt: AttemptId, cursor: str | None = None) -> Iterator[LogChunk]:
         """The engine's own output of `attempt` behind `cursor`; nothing when there is no container."""
         with _engine_unreachable():
@@ -199,7 +205,7 @@ class ContainerHost:
             if not self._preparations.has(attempt) and attempt not in self._starting:
                 self._secrets.remove(attempt)
                 self._verdicts.drop(attempt)
-        return Swept(tuple(removed), tuple(a for a in unknown if a not in removed))
+        return Swept(removed=tuple(removed), running=tuple(a for a in unknown if a not in removed))
 
     def start(self, wake: Callable[[], None]) -> None:
         """Resume launches and listen; `wake` is called, from any thread, when something may have changed."""

@@ -112,6 +112,14 @@ class LogChunk:
     cursor: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """What a sweep did: attempts whose remains were removed, and unknown ones that run and were left alone."""
+
+    removed: tuple[AttemptId, ...] = ()
+    running: tuple[AttemptId, ...] = ()
+
+
 class PlacementAsk(Protocol):
     """What placement reads of a request. A LaunchRequest is one; a queued job is placed without its spec."""
 

@@ -73,22 +73,6 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
-    """What a sweep removed, and the unknown attempts that run and were left alone."""
-
-    removed: tuple[AttemptId, ...]
-    running: tuple[AttemptId, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogPiece:
-    """Bytes of the engine's own log and the cursor that continues behind them; one a line in the answer."""
-
-    content: bytes
-    cursor: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
     """Room on one file system, in bytes."""
 

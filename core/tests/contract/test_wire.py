@@ -4,12 +4,11 @@ import dataclasses
 
 import pytest
 
-from starforge.contract.executor import GpuState, GpuView, NodeView
+from starforge.contract.executor import GpuState, GpuView, LogChunk, NodeView, Swept
 from starforge.contract.ids import AttemptId, Digest, JobId
 from starforge.contract.launch import LaunchRequest, Mount, Network, PoolRequest, RegistryLogin, Secret
 from starforge.contract.observation import Exit, Failure, Gone, NoSignal, Observation, Phase, Pull, Seen
 from starforge.contract.wire import (
-    LogPiece,
     NodeReport,
     Observe,
     decode,
@@ -85,7 +84,8 @@ MESSAGES: list[object] = [
     REPORT,
     Observe(attempts=None),
     Observe(attempts=(A,)),
-    LogPiece(content=b"\xff\0", cursor="c"),
+    Swept(removed=(A,), running=()),
+    LogChunk(b"\xff\0", "c"),
 ]
 
 

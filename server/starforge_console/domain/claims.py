@@ -1,7 +1,8 @@
 """Claims: a view of capacity, less what was given away since the machines were asked."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Final
 
 from starforge.containers.spec import decide_share
 from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
@@ -9,10 +10,18 @@ from starforge.contract.ids import AttemptId
 from starforge.contract.launch import PoolRequest
 from starforge_console.domain.job import JobInFlight
 
+UNKNOWN_HOLDER: Final = "held by a container that belongs to no running job of this console"
+
 
 def claim_targets(view: FleetView, in_flight: Sequence[JobInFlight]) -> FleetView:
-    """The view less every attempt that is targeted there and that its machine does not list yet."""
+    """The view less every attempt that is targeted there and that its machine does not list yet.
+
+    GPUs that are held for an attempt which is not among `in_flight` say so: nobody here waits for its end.
+    """
     listed = {attempt for node in view.nodes for attempt in node.held}
+    unknown = listed - {job.attempt.id for job in in_flight}
+    if unknown:
+        view = replace(view, nodes=tuple(_mark_unknown(node, unknown) for node in view.nodes))
     for job in in_flight:
         if job.attempt.target.fleet == view.fleet and job.attempt.id not in listed:
             view = claim(view, job.attempt.target.node, job.attempt.id, job.pools)
@@ -23,6 +32,11 @@ def claim(view: FleetView, node: str, attempt: AttemptId, pools: Sequence[PoolRe
     """The view once `attempt` has what it asks for on `node`; which GPUs it gets is the machine's choice."""
     nodes = tuple(_claim_on(one, attempt, pools) if one.name == node else one for one in view.nodes)
     return replace(view, nodes=nodes)
+
+
+def _mark_unknown(node: NodeView, unknown: Collection[AttemptId]) -> NodeView:
+    gpus = (replace(gpu, why=UNKNOWN_HOLDER) if gpu.attempt in unknown else gpu for gpu in node.gpus)
+    return replace(node, gpus=tuple(gpus))
 
 
 def _claim_on(node: NodeView, attempt: AttemptId, pools: Sequence[PoolRequest]) -> NodeView:

@@ -1,12 +1,50 @@
-"""Where an attempt goes in a fleet whose jobs fit one machine: pure."""
+"""Where an attempt goes, and whether it could go anywhere at all: pure, and the one place that decides either.
 
-from starforge.containers.spec import Share, decide_share, explain_cpus, explain_memory, require_one_node
-from starforge.contract.executor import FleetView, GpuState, NodeView, NoRoom, PlacementAsk
+Admission refuses what no fleet could run if it were empty. What was admitted while machines or their GPUs were not
+known, or before a machine left, is asked again at every look at the queue: it stays queued, for a machine may come back
+or join, and its reason says that nothing here can run it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from starforge.containers.spec import Share, decide_share, explain_cpus, explain_memory
+from starforge.contract.executor import Capabilities, FleetView, GpuState, GpuView, NodeView, NoRoom, PlacementAsk
 from starforge.contract.launch import PoolRequest
-from starforge.errors import LaunchRefused
+
+ONE_NODE: Final = Capabilities(multi_node=False, pools=False, live_logs=True)
+"""What a fleet can do whose jobs fit one machine each."""
 
 _GIB = 1024**3
 _ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Whether an empty fleet could run something: not if `never` says why, and nobody knows if `unknown` says why."""
+
+    never: str = ""
+    unknown: str = ""
+
+
+class _Short(Enum):
+    """What of a machine does not suffice; looked at in this order."""
+
+    GPUS = auto()
+    CPUS = auto()
+    MEMORY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What a machine has to give, of the GPUs those that fit the pool. `gpus` is None where nobody knows them."""
+
+    gpus: int | None
+    cpus: float
+    memory_bytes: int
 
 
 def place_on_one_node(ask: PlacementAsk, view: FleetView) -> str | NoRoom:
@@ -15,16 +53,67 @@ def place_on_one_node(ask: PlacementAsk, view: FleetView) -> str | NoRoom:
     Among machines with enough free GPUs of the series, CPUs and memory it is the one with most such GPUs free; ties go
     by name. `never` is said only of a fleet whose every machine answered, and of GPUs only where they are known.
     """
-    try:
-        pool = require_one_node(ask)
-    except LaunchRefused as error:
-        return NoRoom(per_node={node.name: str(error) for node in view.nodes}, never=True)
+    unfit = _explain_shape(ask.pools, ONE_NODE)
+    if unfit:
+        return NoRoom(per_node={node.name: unfit for node in view.nodes}, never=True)
+    (pool,) = ask.pools
     reasons = {node.name: _find_reason(pool, node) for node in view.nodes}
     able = [node for node in view.nodes if not reasons[node.name]]
     if able:
         return min(able, key=lambda node: (-_count_free(pool, node), node.name)).name
-    never = view.complete and not any(_fits_when_empty(pool, node) for node in view.nodes)
-    return NoRoom(per_node=reasons, never=never)
+    return NoRoom(per_node=reasons, never=bool(decide_fit(ask.pools, view, ONE_NODE).never))
+
+
+def decide_fit(pools: Sequence[PoolRequest], view: FleetView | None, capabilities: Capabilities) -> Fit:
+    """Whether the fleet could run `pools` if every machine of it were empty; `view` None has never answered."""
+    unfit = _explain_shape(pools, capabilities)
+    if unfit:
+        return Fit(never=unfit)
+    if view is None:
+        return Fit(unknown="its machines have not answered yet, so it is not known whether the job fits")
+    answers = [_decide_pool(pool, view) for pool in pools]
+    return next((fit for fit in answers if fit.never), None) or next((fit for fit in answers if fit.unknown), Fit())
+
+
+def _explain_shape(pools: Sequence[PoolRequest], capabilities: Capabilities) -> str:
+    """Why this kind of fleet runs nothing of that shape, whatever its machines have; empty when it does."""
+    nodes = sum(pool.nodes for pool in pools)
+    if len(pools) != 1 and not capabilities.pools:
+        return f"a fleet of this kind runs one pool, and {len(pools)} are asked"
+    if nodes != 1 and not capabilities.multi_node:
+        return f"a fleet of this kind runs a job on one node, and {nodes} are asked"
+    return ""
+
+
+def _decide_pool(pool: PoolRequest, view: FleetView) -> Fit:
+    possible = [node for node in view.nodes if _find_shortage(pool, node, _room_when_empty(pool, node)) is None]
+    doubts = [node.gpus_unknown for node in possible if pool.gpus_per_node and node.gpus_unknown]
+    if len(possible) >= pool.nodes + len(doubts):
+        return Fit()
+    if len(possible) >= pool.nodes:
+        return Fit(unknown=f"it is not known whether pool {pool.name} fits: {doubts[0]}")
+    why = _explain_never(pool, view, len(possible))
+    if view.complete:
+        return Fit(never=why)
+    return Fit(unknown=f"{why}; some machines did not answer ({view.why_not or 'no reason known'})")
+
+
+def _explain_never(pool: PoolRequest, view: FleetView, possible: int) -> str:
+    """What the machine lacks that comes nearest, or how many machines there are of those that are asked for."""
+    if not view.nodes:
+        return "it has no machine"
+    if possible:
+        return f"pool {pool.name} asks for {pool.nodes} nodes, and {possible} could take a share of it"
+    largest = max(view.nodes, key=lambda node: (_count_fitting(pool, node), node.cpus, node.memory_bytes))
+    share = _share_on(pool, largest)
+    match _find_shortage(pool, largest, _room_when_empty(pool, largest)):
+        case _Short.GPUS:
+            has, asked = str(_count_fitting(pool, largest)), f"{pool.gpus_per_node} {_name_gpus(pool)}"
+        case _Short.CPUS:
+            has, asked = f"{largest.cpus:g}", f"{share.cpus:g} CPUs"
+        case _:
+            has, asked = f"{_gib(largest.memory_bytes)}", f"{_gib(share.memory_bytes)} GiB of memory"
+    return f"pool {pool.name}: {asked} are asked, and {largest.name} has {has}"
 
 
 def _find_reason(pool: PoolRequest, node: NodeView) -> str:
@@ -33,29 +122,73 @@ def _find_reason(pool: PoolRequest, node: NodeView) -> str:
         return node.why_not or "takes no jobs now"
     if pool.gpus_per_node and node.gpus_unknown:
         return node.gpus_unknown
-    free, fitting = _count_free(pool, node), _count_fitting(pool, node)
-    if free < pool.gpus_per_node:
-        kind = f"{pool.series} GPUs" if pool.series else "GPUs"
-        return f"{free} of {fitting} {kind} free, {pool.gpus_per_node} asked for"
+    room, share = _room_now(pool, node), _share_on(pool, node)
+    match _find_shortage(pool, node, room):
+        case None:
+            return ""
+        case _Short.GPUS:
+            free = f"{room.gpus} of {_count_fitting(pool, node)} {_name_gpus(pool)} free"
+            return f"{free}, {pool.gpus_per_node} asked for{_explain_taken(pool, node)}"
+        case _Short.CPUS:
+            return f"{room.cpus:.4g} of {node.cpus:g} CPUs free, {share.cpus:g} asked for{explain_cpus(pool)}"
+        case _Short.MEMORY:
+            asked = f"{_gib(share.memory_bytes)} asked for{explain_memory(pool)}"
+            return f"{_gib(room.memory_bytes)} of {_gib(node.memory_bytes)} GiB free, {asked}"
+
+
+def _explain_taken(pool: PoolRequest, node: NodeView) -> str:
+    """Who has the GPUs that are not free, and which are left out because nobody knows their series."""
+    taken = [gpu for gpu in _list_fitting(pool, node) if gpu.state is not GpuState.FREE]
+    words = [f"{count} {_name_holder(*holder)}" for holder, count in Counter(map(_find_holder, taken)).items()]
+    if pool.series is not None:
+        nameless = Counter(gpu.name for gpu in node.gpus if gpu.series is None)
+        words += [f"{count} more of a model without a known series: {name}" for name, count in nameless.items()]
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _find_holder(gpu: GpuView) -> tuple[GpuState, str]:
+    # Each container of another install has words of its own, and none of them tells the reader more than the number.
+    return gpu.state, "" if gpu.state is GpuState.FOREIGN else gpu.why
+
+
+def _name_holder(state: GpuState, why: str) -> str:
+    match state:
+        case GpuState.FOREIGN:
+            return "held by containers of another install"
+        case GpuState.QUARANTINED:
+            return f"quarantined: {why or 'no reason known'}"
+        case _:
+            return why or "held by jobs of this console"
+
+
+def _find_shortage(pool: PoolRequest, node: NodeView, room: _Room) -> _Short | None:
     share = _share_on(pool, node)
-    free_cpus = node.cpus - sum(cpus for cpus, _ in node.held.values())
-    if share.cpus > free_cpus + _ROUNDING:
-        return f"{free_cpus:.4g} of {node.cpus:g} CPUs free, {share.cpus:g} asked for{explain_cpus(pool)}"
-    free_bytes = node.memory_bytes - sum(held for _, held in node.held.values())
-    if share.memory_bytes > free_bytes:
-        asked = f"{_gib(share.memory_bytes)} asked for{explain_memory(pool)}"
-        return f"{_gib(free_bytes)} of {_gib(node.memory_bytes)} GiB free, {asked}"
-    return ""
+    if room.gpus is not None and room.gpus < pool.gpus_per_node:
+        return _Short.GPUS
+    if share.cpus > room.cpus + _ROUNDING:
+        return _Short.CPUS
+    return _Short.MEMORY if share.memory_bytes > room.memory_bytes else None
+
+
+def _room_now(pool: PoolRequest, node: NodeView) -> _Room:
+    return _Room(
+        gpus=_count_free(pool, node),
+        cpus=node.cpus - sum(cpus for cpus, _ in node.held.values()),
+        memory_bytes=node.memory_bytes - sum(held for _, held in node.held.values()),
+    )
+
+
+def _room_when_empty(pool: PoolRequest, node: NodeView) -> _Room:
+    gpus = None if node.gpus_unknown else _count_fitting(pool, node)
+    return _Room(gpus=gpus, cpus=node.cpus, memory_bytes=node.memory_bytes)
+
+
+def _name_gpus(pool: PoolRequest) -> str:
+    return f"{pool.series} GPUs" if pool.series else "GPUs"
 
 
 def _gib(size_bytes: int) -> str:
     return f"{size_bytes / _GIB:.1f}"
-
-
-def _fits_when_empty(pool: PoolRequest, node: NodeView) -> bool:
-    share = _share_on(pool, node)
-    enough = share.cpus <= node.cpus + _ROUNDING and share.memory_bytes <= node.memory_bytes
-    return enough and (bool(node.gpus_unknown) or _count_fitting(pool, node) >= pool.gpus_per_node)
 
 
 def _share_on(pool: PoolRequest, node: NodeView) -> Share:
@@ -63,8 +196,12 @@ def _share_on(pool: PoolRequest, node: NodeView) -> Share:
 
 
 def _count_free(pool: PoolRequest, node: NodeView) -> int:
-    return sum(gpu.state is GpuState.FREE and pool.series in {None, gpu.series} for gpu in node.gpus)
+    return sum(gpu.state is GpuState.FREE for gpu in _list_fitting(pool, node))
 
 
 def _count_fitting(pool: PoolRequest, node: NodeView) -> int:
-    return sum(pool.series in {None, gpu.series} for gpu in node.gpus)
+    return sum(1 for _ in _list_fitting(pool, node))
+
+
+def _list_fitting(pool: PoolRequest, node: NodeView) -> Iterable[GpuView]:
+    return (gpu for gpu in node.gpus if pool.series in {None, gpu.series})

@@ -29,6 +29,7 @@ _NOTES_AT_ONCE: Final = 500
 """A long queue's notes leave other writers their turn."""
 _REASONS_SHOWN: Final = 4
 _NODES_NAMED: Final = 3
+_NEVER_MENDS: Final = "stop the job and ask for less, or wait until a larger machine joins"
 
 _Shape = tuple[str | None, tuple[PoolRequest, ...]]
 """All of a job that placement looks at."""
@@ -178,7 +179,11 @@ def _why(view: FleetView, no_room: NoRoom) -> str:
         nodes.setdefault(why, []).append(node)
     said = [f"{_name_some(names)}: {why}" for why, names in list(nodes.items())[:_REASONS_SHOWN]]
     left = sum(map(len, list(nodes.values())[_REASONS_SHOWN:]))
-    return "; ".join([*said, *([f"{left} more machines have no room either"] if left else [])])
+    if left:
+        said.append(f"{left} more machines have no room either")
+    if no_room.never:
+        said.append(f"fleet {view.fleet} could not run it if it were empty: {_NEVER_MENDS}")
+    return "; ".join(said)
 
 
 def _name_some(nodes: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView, NoRoom
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import PoolRequest
-from starforge_console.domain.placement import place_on_one_node
+from starforge_console.domain.placement import ONE_NODE, Fit, decide_fit, place_on_one_node
 
 GIB = 1024**3
 OTHER = AttemptId("jabcdefghi-1-000000")
@@ -64,7 +64,31 @@ def test_only_gpus_of_the_series_count() -> None:
 
 def test_what_fits_once_somebody_ends_is_not_never() -> None:
     answer = place_on_one_node(ask(4), fleet(node("a", 2, 2)))
-    assert answer == NoRoom(per_node={"a": "2 of 4 GPUs free, 4 asked for"}, never=False)
+    assert answer == NoRoom(
+        per_node={"a": "2 of 4 GPUs free, 4 asked for (2 held by jobs of this console)"}, never=False
+    )
+
+
+def test_the_reason_says_who_holds_what_is_not_free() -> None:
+    states = {
+        GpuState.FOREIGN: ["held by j2 of install 1", "held by j3 of install 2"],
+        GpuState.QUARANTINED: ["uncorrected ECC"],
+        GpuState.HELD: ["", "", "held by nobody that we know"],
+        GpuState.FREE: [""],
+    }
+    gpus = tuple(
+        GpuView(uuid=f"{state}-{why}-{n}", index=n, name="X1", series="h100", memory_bytes=None, state=state, why=why)
+        for state, whys in states.items()
+        for n, why in enumerate(whys)
+    )
+    view = fleet(node("a", 0, gpus=(*gpus, replace(gpus[0], series=None, why=""))))
+    assert place_on_one_node(ask(2, series="h100"), view) == NoRoom(
+        per_node={
+            "a": "1 of 7 h100 GPUs free, 2 asked for (2 held by containers of another install, 1 quarantined:"
+            " uncorrected ECC, 2 held by jobs of this console, 1 held by nobody that we know, 1 more of a model"
+            " without a known series: X1)"
+        }
+    )
 
 
 def test_never_is_not_said_while_a_machine_is_silent() -> None:
@@ -120,6 +144,45 @@ def test_a_job_of_several_nodes_or_pools_never_fits() -> None:
         answer = place_on_one_node(wish, fleet(node("a", 8)))
         assert isinstance(answer, NoRoom)
         assert answer.never
+
+
+SHAPES = st.builds(
+    PoolRequest,
+    name=st.just("main"),
+    nodes=st.integers(1, 2),
+    gpus_per_node=st.integers(0, 4),
+    series=st.sampled_from([None, "h100", "a100"]),
+    cpus=st.none() | st.floats(0.5, 80),
+    memory_bytes=st.none() | st.integers(GIB, 300 * GIB),
+)
+MACHINES = st.builds(
+    node,
+    st.sampled_from("abc"),
+    free=st.integers(0, 3),
+    series=st.sampled_from(["h100", "a100"]),
+    cpus=st.floats(0.5, 80),
+    memory_bytes=st.integers(GIB, 300 * GIB),
+)
+
+
+@given(SHAPES, st.lists(MACHINES, max_size=3, unique_by=lambda one: one.name))
+def test_a_fleet_that_is_empty_takes_exactly_what_admission_lets_in(pool: PoolRequest, nodes: list[NodeView]) -> None:
+    view = fleet(*nodes)
+    placed = place_on_one_node(Ask((pool,)), view)
+    fit = decide_fit((pool,), view, ONE_NODE)
+    assert isinstance(placed, NoRoom) == bool(fit.never)
+    if isinstance(placed, NoRoom):
+        assert placed.never
+
+
+def test_what_never_fits_names_the_largest_machine_of_the_series() -> None:
+    view = fleet(node("a", 2), node("b", 4, 4), node("c", 16, series="a100"))
+    assert decide_fit(ask(9, series="h100").pools, view, ONE_NODE) == Fit(
+        never="pool main: 9 h100 GPUs are asked, and b has 8"
+    )
+    assert decide_fit(ask(0, cpus=65).pools, view, ONE_NODE).never == "pool main: 65 CPUs are asked, and c has 64"
+    asked = ask(0, memory_bytes=257 * GIB).pools
+    assert "257.0 GiB of memory are asked, and c has 256.0" in decide_fit(asked, view, ONE_NODE).never
 
 
 @given(

@@ -1,13 +1,17 @@
 """What leaves the queue, where to, and what is said of what stays."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from sqlalchemy import update
 
-from server.tests.scheduler.support import FLEET, open_site, run
+from server.tests.scheduler.support import FLEET, GatedFleet, open_site, run
+from starforge.contract.executor import FleetView
+from starforge.contract.observation import NoSignal
 from starforge.contract.states import JobState
 from starforge.errors import NodeFault
+from starforge_console.domain.claims import UNKNOWN_HOLDER
 from starforge_console.domain.tokens import hash_token
 from starforge_console.executors.scripting import FakeNode
 from starforge_console.ledger.in_flight import list_in_flight
@@ -144,6 +148,50 @@ def test_a_job_whose_machine_is_at_fault_waits_longer_each_time(tmp_path: Path) 
     run(go())
 
 
+class BlindFleet(GatedFleet):
+    """A fleet that does not know its GPUs until it does."""
+
+    is_blind = True
+
+    async def capacity(self) -> FleetView | NoSignal:
+        view = await super().capacity()
+        if isinstance(view, NoSignal) or not self.is_blind:
+            return view
+        return replace(view, nodes=tuple(replace(node, gpus=(), gpus_unknown="driver away") for node in view.nodes))
+
+
+def test_a_job_that_waited_for_gpus_to_be_known_is_told_when_there_are_too_few(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=0), fleet_kind=BlindFleet) as site:
+            job = await site.submit()
+            await site.dequeue()
+            assert (await site.job(job)).note == "n1: driver away"
+            site.fleet.is_blind = False  # type: ignore[attr-defined]  # the site's fleet is a BlindFleet
+            await site.dequeue()
+            row = await site.job(job)
+            assert row.state == JobState.QUEUED
+            assert row.note == (
+                f"n1: 0 of 0 GPUs free, 1 asked for; fleet {FLEET} could not run it if it were empty: stop the job and"
+                " ask for less, or wait until a larger machine joins"
+            )
+
+    run(go())
+
+
+def test_gpus_of_a_container_that_no_job_stands_for_are_named_so(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=1)) as site:
+            first, attempt = await site.running()
+            await site.ledger.write(lambda c: c.execute(update(jobs).values(state=JobState.FAILED.value)))
+            second = await site.submit()
+            await site.dequeue()
+            assert UNKNOWN_HOLDER in (await site.job(second)).note
+            assert [gpu.attempt for gpu in site.views[-1][0].nodes[0].gpus] == [attempt]
+            assert (await site.job(first)).state == JobState.FAILED
+
+    run(go())
+
+
 def test_a_large_fleet_says_each_reason_once_with_the_first_machines_that_give_it(tmp_path: Path) -> None:
     nodes = [FakeNode(name=f"n{number}", gpus=0) for number in range(1, 6)]
 
@@ -155,6 +203,7 @@ def test_a_large_fleet_says_each_reason_once_with_the_first_machines_that_give_i
             assert waiting.id != job[0]
             assert waiting.note == (
                 "n1, n2, n3 and 2 more: 0 of 0 GPUs free, 1 asked for; small: 0 of 1 GPUs free, 1 asked for"
+                " (1 held by jobs of this console)"
             )
 
     run(go())
@@ -182,7 +231,7 @@ def test_what_was_said_of_a_waiting_job_is_not_written_again(tmp_path: Path) -> 
             waiter = site.wakeups.subscribe(job_topic(job))
             await site.dequeue()
             assert not await waiter.wait(0)
-            assert (await site.job(job)).note == "n1: 0 of 0 GPUs free, 1 asked for"
+            assert (await site.job(job)).note.startswith("n1: 0 of 0 GPUs free, 1 asked for; ")
 
     run(go())
 

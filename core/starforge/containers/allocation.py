@@ -17,7 +17,7 @@ from starforge.containers.spec import (
 )
 from starforge.contract.launch import LaunchRequest, Network
 from starforge.errors import NoCapacity
-from starforge.hardware.series import find_series
+from starforge.hardware.series import find_series, matches
 
 _PORT_BLOCKS: Final = 512
 
@@ -55,7 +55,9 @@ def find_rivals(claims: Sequence[Claim], own: str, gpus: Collection[str], boot: 
 
 def _choose_gpus(request: LaunchRequest, survey: GpuSurvey, held: set[str], wanted: int) -> tuple[str, ...]:
     series = request.pools[0].series
-    fitting = [gpu for gpu in survey.gpus if series is None or find_series(gpu.name) in {series, None}]
+    # A name that is not known here may be one that the console's administrator added: the console has placed it.
+    named = [(gpu, find_series(gpu.name)) for gpu in survey.gpus]
+    fitting = [gpu for gpu, known in named if known is None or matches(series, known)]
     healthy = [gpu for gpu in fitting if not gpu.why_not]
     free = [gpu.uuid for gpu in sorted(healthy, key=lambda gpu: gpu.index) if gpu.uuid not in held]
     if len(free) < wanted:

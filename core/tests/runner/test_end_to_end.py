@@ -60,7 +60,10 @@ def test_what_enters_images_imports_without_site_packages(runner_archive: Path, 
     assert (ran.returncode, ran.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("interpreter", find_old_interpreters())
+@pytest.mark.parametrize(
+    "interpreter",
+    find_old_interpreters() or [pytest.param("", marks=pytest.mark.skip("no Python older than 3.8 is installed here"))],
+)
 def test_an_image_whose_python_is_too_old_is_refused(attempt: Attempt, interpreter: str) -> None:
     attempt.prepare("true")
 

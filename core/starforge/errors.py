@@ -8,6 +8,7 @@ StarForgeError
 ├── Refused              it was understood and the answer is no: change the request, or ask an administrator
 │   ├── SignInRequired       sign in, then repeat
 │   ├── NotFound             name something that exists
+│   ├── ClientTooOld         upgrade sf, then repeat
 │   └── Conflict             look at the present state, then decide
 ├── Unavailable          nothing is wrong with the request: wait, then repeat
 │   ├── Busy                 repeat after `retry_after_s`
@@ -21,6 +22,8 @@ StarForgeError
 """
 
 from typing import ClassVar
+
+from starforge.wording import join_sentences
 
 
 class StarForgeError(Exception):
@@ -43,7 +46,7 @@ class StarForgeError(Exception):
         self.next_step = next_step
 
     def __str__(self) -> str:
-        return ". ".join(part.rstrip(".") for part in (self.what, self.why, self.next_step) if part)
+        return join_sentences(self.what, self.why, self.next_step)
 
 
 class InputError(StarForgeError):
@@ -87,6 +90,12 @@ class NotFound(Refused):
     """What was named does not exist, or is not the caller's to see."""
 
     code = "not_found"
+
+
+class ClientTooOld(Refused):
+    """The console no longer serves this version of `sf`."""
+
+    code = "client_too_old"
 
 
 class Conflict(Refused):

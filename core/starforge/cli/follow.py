@@ -7,7 +7,6 @@ from typing import Final, Protocol
 
 import click
 
-from starforge.cli.logtext import RESET, LogText
 from starforge.cli.output import find_width, has_colour, note, paint
 from starforge.cli.plot import draw_curve
 from starforge.cli.run import INTERRUPTED
@@ -17,7 +16,8 @@ from starforge.client.streams import AttemptBegins, Change, End, LogBytes, Note,
 from starforge.contract.api import EventView, JobView
 from starforge.contract.states import JobState
 from starforge.errors import Bug, StarForgeError
-from starforge.recipes.faults import count_of
+from starforge.logtext import RESET, LogText
+from starforge.wording import count_of
 
 _STATE_COLOURS: Final = {"RUNNING": "blue", "SUCCEEDED": "green", "FAILED": "red", "STOPPED": "yellow"}
 _POINTS: Final = 400

@@ -16,7 +16,7 @@ from starforge.client.login import Session, forget_session, save_registry, save_
 from starforge.contract.api import WhoAmI
 from starforge.errors import InputError, SignInRequired
 from starforge.hardware.profiles import BUILT_IN
-from starforge.recipes.faults import join_sentences
+from starforge.wording import join_sentences
 
 _TOKEN: Final = re.compile(r"sf[a-z]_[A-Za-z0-9_-]{20,200}")
 _MAKE_ONE: Final = "make one with `starforge-console token create --user NAME`, or on the Tokens page"
@@ -38,6 +38,8 @@ def login(server: str, as_json: bool) -> None:  # noqa: FBT001 - click passes fl
     if address.startswith("http://") and not is_loopback(address):
         warn(f"{address} is not encrypted: the token can be read on the way")
     token = _read_token()
+    with Connection(address, None) as stranger:
+        Console(stranger).meta()  # no token is sent where this version is not served
     try:
         with Connection(address, token) as connection:
             console = Console(connection)

@@ -14,6 +14,7 @@ json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print
 _INDENT: Final = "        "
 _GAP: Final = "  "
 _MIN_WIDTH: Final = 8
+_STEP: Final = 1024
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -118,12 +119,13 @@ def describe_duration(seconds: float) -> str:
 
 def describe_bytes(count: int) -> str:
     """A size in the unit that suits it."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":  # noqa: PLR2004 - the units' own factor
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
+    if count < _STEP:
+        return f"{count} B"
+    size, units = count / _STEP, ["KiB", "MiB", "GiB"]
+    while size >= _STEP and len(units) > 1:
+        size /= _STEP
+        del units[0]
+    return f"{size:.1f} {units[0]}"
 
 
 def _indent(text: str) -> str:

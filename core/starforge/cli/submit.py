@@ -24,12 +24,12 @@ from starforge.contract.ids import Digest
 from starforge.contract.jobspec import JobSpec, digest_of
 from starforge.errors import SignInRequired, Unavailable
 from starforge.hardware.profiles import build_resources
-from starforge.recipes.faults import count_of, join_sentences
+from starforge.wording import count_of, join_sentences
 from starforge.workspace.config import Setting, parse_setting
 from starforge.workspace.experiment import Experiment, check_experiment, read_experiment
 from starforge.workspace.git import GitStanding
 from starforge.workspace.manifest import Manifest, load_manifest
-from starforge.workspace.pack import check_manifest, pack_manifest
+from starforge.workspace.pack import Packed, check_manifest, pack_manifest
 from starforge.workspace.project import load_project, resolve_experiment
 from starforge.workspace.provenance import Origin, load_origin
 from starforge.workspace.remember import find_memory_folder, pack_or_recall
@@ -89,7 +89,7 @@ def submit(experiment: str, profiles: tuple[str, ...], settings: tuple[str, ...]
           with --follow also {outcome: the job as `sf job ls` shows it}, printed
           at the end
     JSON of --dry-run: {spec, spec_digest, workspace: as `sf pack`,
-          admission: {…} or null}
+          admission: {…} or null, would_upload: true, false or null}
     """
     as_json, wants_to_follow = bool(flags["as_json"]), bool(flags["follow"])
     named = [Setting(key.path, flags[key.argument], key.option) for key in _KEYS if flags[key.argument] is not None]
@@ -193,17 +193,18 @@ def _follow(console: Console, answer: dict[str, Json], *, as_json: bool) -> int:
 
 
 def _show_dry_run(prepared: _Prepared, *, as_json: bool) -> int:
-    record, missing = _find_verdict(prepared)
+    verdict, missing = _find_verdict(prepared)
+    record = verdict.record if verdict else None
     contents = prepared.contents
     spec = render(prepared.request)["spec"]
     if as_json:
         workspace = {**describe_packed(contents.packed), "provenance": describe_origin(contents.origin)}
         answer = {"spec": spec, "spec_digest": digest_of(prepared.spec), "workspace": workspace}
-        print_json({**answer, "admission": record.model_dump(mode="json") if record else None})
+        said = {"admission": record.model_dump(mode="json") if record else None}
+        print_json({**answer, **said, "would_upload": verdict.would_upload if verdict else None})
     else:
         click.echo(json.dumps(spec, indent=2))
-        size = describe_bytes(contents.packed.bytes)
-        click.echo(f"{count_of(len(contents.packed.files), 'file')}, {size} (sf pack lists them)")
+        click.echo(_describe_workspace(contents.packed, verdict))
         for check in record.checks if record else ():
             click.echo(f"{check.gate}: {check.outcome} {check.message}".rstrip())
         for refusal in record.refusals if record else ():
@@ -213,10 +214,25 @@ def _show_dry_run(prepared: _Prepared, *, as_json: bool) -> int:
     return 1 if record and record.refusals else 0
 
 
-def _find_verdict(prepared: _Prepared) -> tuple[AdmissionRecord | None, str]:
+class _Verdict(NamedTuple):
+    record: AdmissionRecord
+    would_upload: bool
+
+
+def _find_verdict(prepared: _Prepared) -> tuple[_Verdict | None, str]:
     """What the gates say, or why they could not be asked: a dry run is of use without a server too."""
     try:
         with open_console() as console:
-            return console.check(prepared.request), ""
+            record = console.check(prepared.request)
+            return _Verdict(record, not console.blob(prepared.contents.packed.digest).present), ""
     except (SignInRequired, Unavailable) as error:
         return None, str(error)
+
+
+def _describe_workspace(packed: Packed, verdict: _Verdict | None) -> str:
+    size = f"{count_of(len(packed.files), 'file')}, {describe_bytes(packed.bytes)}"
+    if verdict is None:
+        return f"workspace: {size} (sf pack lists them)"
+    if verdict.would_upload:
+        return f"workspace: would be uploaded: {size} (sf pack lists them)"
+    return f"workspace: {size}, uploaded before (sf pack lists them)"

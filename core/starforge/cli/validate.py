@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from starforge.cli.output import json_option, print_json
-from starforge.recipes.faults import Fault, count_of
+from starforge.recipes.faults import Fault
+from starforge.wording import count_of
 from starforge.workspace.experiment import read_experiment
 from starforge.workspace.project import find_root, load_project, read_project_file, resolve_experiment
 

@@ -7,10 +7,12 @@ from urllib.parse import quote
 
 from pydantic import JsonValue, ValidationError
 
+import starforge
 from starforge.client.http import Body, Connection, Request
 from starforge.contract import api
 from starforge.contract.ids import Digest
 from starforge.contract.jobspec import API_VERSION, KIND, describe_faults
+from starforge.contract.versions import check_client
 from starforge.errors import Unavailable
 
 AnswerT = TypeVar("AnswerT", bound=api.Answer)
@@ -42,8 +44,10 @@ class Console:
         self.connection = connection
 
     def meta(self) -> api.Meta:
-        """Who answers. Needs no sign-in."""
-        return self._get(api.Meta, "/meta")
+        """Who answers. Needs no sign-in. Raises ClientTooOld when it no longer serves this version."""
+        meta = self._get(api.Meta, "/meta")
+        check_client(starforge.__version__, meta.min_client)
+        return meta
 
     def whoami(self) -> api.WhoAmI:
         """Whose token this is."""

@@ -12,7 +12,7 @@ import httpx2
 
 import starforge
 from starforge.client.problems import read_error
-from starforge.contract.api import API_PREFIX
+from starforge.contract.api import API_PREFIX, CLIENT_PRODUCT
 from starforge.errors import BackendUnreachable, Busy, InputError, Unavailable
 
 Body = bytes | Iterator[bytes]
@@ -55,7 +55,7 @@ class Connection:
         self.server = parse_server(server)
         self._token = token
         self._pause = pause
-        headers = {"User-Agent": f"sf/{starforge.__version__}", "Accept": "application/json"}
+        headers = {"User-Agent": f"{CLIENT_PRODUCT}/{starforge.__version__}", "Accept": "application/json"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         self._client = httpx2.Client(

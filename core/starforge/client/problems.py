@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from starforge.contract.api import PROBLEM_TYPE, Problem, RefusalView
 from starforge.errors import (
     Busy,
+    ClientTooOld,
     Conflict,
     InputError,
     NotFound,
@@ -17,6 +18,7 @@ from starforge.errors import (
     StarForgeError,
     Unavailable,
 )
+from starforge.wording import join_sentences
 
 _DEFAULT_RETRY_S: Final = 1.0
 _MAX_RETRY_S: Final = 60.0
@@ -33,6 +35,7 @@ _BY_STATUS: Final[Mapping[int, type[StarForgeError]]] = {
     413: InputError,
     415: InputError,
     422: SpecError,
+    426: ClientTooOld,
 }
 
 
@@ -99,4 +102,4 @@ def _retry_after_s(headers: Mapping[str, str]) -> float:
 
 def _describe_refusal(refusal: RefusalView) -> str:
     gate = f"{refusal.gate}: " if refusal.gate else ""
-    return gate + ". ".join(part.rstrip(".") for part in (refusal.what, refusal.why, refusal.next_step) if part)
+    return gate + join_sentences(refusal.what, refusal.why, refusal.next_step)

@@ -14,6 +14,7 @@ from starforge.contract.ids import AttemptId, parse_attempt_id
 from starforge.contract.launch import LaunchRequest
 from starforge.contract.observation import Failure
 from starforge.contract.wire import decode_launch, encode_launch
+from starforge.durable import sync_folder
 from starforge.errors import BackendUnreachable, NodeFault, SpecError
 
 
@@ -126,7 +127,7 @@ def write_durably(path: Path, content: bytes) -> None:
     try:
         _write(unfinished, content)
         unfinished.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         # The content may be secret: the path and the reason say enough.
         raise NodeFault(f"{path} cannot be written", why=str(error.strerror)) from error
@@ -138,11 +139,3 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

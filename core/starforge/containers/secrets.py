@@ -8,8 +8,9 @@ from typing import Final
 
 from starforge.containers.records import list_attempts, make_private
 from starforge.contract.ids import AttemptId
-from starforge.contract.launch import Secret
+from starforge.contract.launch import Secret, parse_user
 from starforge.errors import LaunchRefused, NodeFault, ProjectError
+from starforge.mounts import find_file_system
 
 _MEMORY_BACKED: Final = frozenset({"tmpfs", "ramfs"})
 
@@ -36,7 +37,7 @@ class SecretFiles:
         Raises LaunchRefused for a name that is no file name, NodeFault when the files cannot be written.
         """
         folder = self.folder_of(attempt)
-        owner = _parse_user(user)
+        owner = parse_user(user)
         for name in secrets:
             if not name or "/" in name or name in {".", ".."}:
                 raise LaunchRefused(f"{name!r} cannot name a secret", why="secrets are files named after variables")
@@ -63,7 +64,7 @@ class SecretFiles:
 
 def check_secrets_root(root: Path) -> None:
     """Raises ProjectError unless `root` is, or can be made, a folder of this user's on tmpfs. Makes nothing."""
-    kind = _find_filesystem(root.resolve())
+    kind = find_file_system(root)
     if kind not in _MEMORY_BACKED:
         raise _refuse(root, f"lies on {kind or 'an unknown file system'}", _WHY)
     if root.exists() and root.stat().st_uid != os.geteuid():
@@ -77,13 +78,6 @@ def _write_one(path: Path, secret: Secret, owner: tuple[int, int]) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(secret.reveal().encode())
         os.fchown(file.fileno(), *owner)
-
-
-def _parse_user(user: str) -> tuple[int, int]:
-    uid, _, gid = user.partition(":")
-    if not uid.isdigit() or not gid.isdigit():
-        raise LaunchRefused(f"user {user!r} is not of the form uid:gid")
-    return int(uid), int(gid)
 
 
 def _make_root(root: Path) -> Path:
@@ -102,7 +96,7 @@ def _refuse(root: Path, fault: str, why: str) -> ProjectError:
 
 def _suggest() -> str:
     own = _SHARED_MEMORY / ("starforge" if os.geteuid() == 0 else f"starforge-{os.geteuid()}")
-    if _find_filesystem(own) in _MEMORY_BACKED and _can_be_written(own):
+    if find_file_system(own) in _MEMORY_BACKED and _can_be_written(own):
         return f"set FORGE_SECRETS_DIR={own}"
     return "set FORGE_SECRETS_DIR to a folder on tmpfs that this user can write"
 
@@ -111,14 +105,3 @@ def _can_be_written(folder: Path) -> bool:
     """Whether this user may write `folder`, or may make it where it is missing."""
     nearest = next(place for place in (folder, *folder.parents) if place.exists())
     return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
-
-
-def _find_filesystem(path: Path) -> str | None:
-    """The type of the file system that holds `path`; the last mount over the longest prefix counts."""
-    best, kind = -1, None
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        point = Path(before.split()[4].encode().decode("unicode_escape"))
-        if path.is_relative_to(point) and len(point.parts) >= best:
-            best, kind = len(point.parts), after.split()[0]
-    return kind

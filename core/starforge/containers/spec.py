@@ -7,15 +7,20 @@ from typing import Final
 from starforge.containers import labels
 from starforge.containers.facts import HostFacts
 from starforge.containers.settings import GpuRuntime, HostSettings
-from starforge.contract.capsule import ENV_ATTEMPT, ENV_CAPSULE_DIGEST, ENV_NODE_RANK, SECRETS_DIR
+from starforge.contract.capsule import (
+    ENV_ATTEMPT,
+    ENV_CAPSULE_DIGEST,
+    ENV_INGEST_URL,
+    ENV_NODE_RANK,
+    ENV_PORT_BASE,
+    SECRETS_DIR,
+)
 from starforge.contract.executor import PlacementAsk
 from starforge.contract.launch import LaunchRequest, Mount, Network, PoolRequest
 from starforge.errors import LaunchRefused
 
 KILL_AFTER_GRACE_S: Final = 20
 PORTS_PER_ATTEMPT: Final = 64
-ENV_PORT_BASE: Final = "FORGE_PORT_BASE"
-ENV_INGEST_URL: Final = "FORGE_INGEST_URL"
 
 _PIDS: Final = 32768
 _MEMORY_SHARE: Final = 0.9

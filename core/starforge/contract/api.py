@@ -13,6 +13,8 @@ from starforge.contract.jobspec import DigestText, Frozen, JobSpec, Text
 API_PREFIX: Final = "/api/v1"
 PROBLEM_TYPE: Final = "application/problem+json"
 """The media type of `Problem`."""
+CLIENT_PRODUCT: Final = "sf"
+"""How the client names itself in `User-Agent`, followed by a slash and its version."""
 PAGE_LIMIT: Final = 500
 """The most items that one page of a list holds."""
 
@@ -57,7 +59,10 @@ class Problem(Answer):
 
 
 class Meta(Answer):
-    """`GET /meta`: who answers, and what it understands. No sign-in needed."""
+    """`GET /meta`: who answers, and what it understands. No sign-in needed.
+
+    An `sf` that is older than `min_client` gets 426 from every other route.
+    """
 
     server: str
     jobspec: tuple[str, ...]

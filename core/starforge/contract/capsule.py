@@ -56,6 +56,15 @@ ENV_CAPSULE_DIGEST = "FORGE_CAPSULE_DIGEST"
 ENV_NODE_RANK = "FORGE_NODE_RANK"
 ENV_PYTHON = "FORGE_PYTHON"
 ENV_SECRETS_DIR = "FORGE_SECRETS_DIR"  # overrides SECRETS_DIR
+ENV_INGEST_URL = "FORGE_INGEST_URL"
+ENV_PORT_BASE = "FORGE_PORT_BASE"  # the first of the attempt's ports on the host's network
+
+# What the job may want to know of itself; nothing of ours reads it.
+ENV_PROJECT = "FORGE_PROJECT"
+ENV_EXPERIMENT = "FORGE_EXPERIMENT"
+ENV_FLEET = "FORGE_FLEET"
+ENV_RECIPE = "FORGE_RECIPE"
+ENV_GPUS = "FORGE_GPUS"
 
 # Environment of the training process.
 ENV_JOB = "FORGE_JOB"

@@ -13,6 +13,8 @@ DIRECTORY_VARIABLES = {
     "TRITON_CACHE_DIR": "home/.cache/triton",
 }
 """Variables that always name a writable directory of the attempt, and its path below the attempt's directory."""
+USER_NAME = "forge"
+"""What the job's user is called, whom the image's own passwd seldom knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +29,6 @@ class Binding:
     out_dir: str
     model_cache_dir: str
     capsule_digest: Digest
-    user_name: str = "forge"
-    node_rank: int = 0
 
 
 def spec_to_env(spec: JobSpec, binding: Binding) -> dict[str, str]:
@@ -38,12 +38,11 @@ def spec_to_env(spec: JobSpec, binding: Binding) -> dict[str, str]:
         c.ENV_JOB: binding.job,
         c.ENV_ATTEMPT: binding.attempt,
         c.ENV_ATTEMPT_NUMBER: str(binding.number),
-        "FORGE_PROJECT": spec.metadata.project,
-        "FORGE_EXPERIMENT": spec.metadata.name,
-        "FORGE_FLEET": binding.fleet,
-        "FORGE_RECIPE": spec.spec.recipe.name,
-        "FORGE_GPUS": str(spec.gpus),
-        c.ENV_NODE_RANK: str(binding.node_rank),
+        c.ENV_PROJECT: spec.metadata.project,
+        c.ENV_EXPERIMENT: spec.metadata.name,
+        c.ENV_FLEET: binding.fleet,
+        c.ENV_RECIPE: spec.spec.recipe.name,
+        c.ENV_GPUS: str(spec.gpus),
         c.ENV_OUT_DIR: binding.out_dir,
         c.ENV_CKPT_DIR: f"{binding.attempt_dir}/{c.CKPT_DIRECTORY}",
         c.ENV_CAPSULE_DIGEST: binding.capsule_digest,
@@ -51,8 +50,8 @@ def spec_to_env(spec: JobSpec, binding: Binding) -> dict[str, str]:
     offline = {"HF_HUB_OFFLINE": "1"} if _reads_the_hub(spec) else {}
     return {
         **below,
-        "USER": binding.user_name,
-        "LOGNAME": binding.user_name,
+        "USER": USER_NAME,
+        "LOGNAME": USER_NAME,
         "HF_HOME": binding.model_cache_dir,
         "PYTHONUNBUFFERED": "1",
         **offline,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from starforge.contract.ids import AttemptId, Digest, JobId
+from starforge.errors import LaunchRefused
 
 
 class Secret:
@@ -112,3 +113,15 @@ class LaunchRequest:
     def gpus(self) -> int:
         """GPUs over all pools and nodes."""
         return sum(pool.nodes * pool.gpus_per_node for pool in self.pools)
+
+
+def parse_user(user: str) -> tuple[int, int]:
+    """The numbers of a LaunchRequest's `uid:gid`. Raises LaunchRefused for anything else: a name says nothing here."""
+    uid, _, gid = user.partition(":")
+    if not (uid.isascii() and uid.isdigit() and gid.isascii() and gid.isdigit()):
+        raise LaunchRefused(
+            f"the user {user!r} is not of the form uid:gid",
+            why="outside of an image only numbers are known, not names",
+            next_step="set FORGE_JOB_UID and FORGE_JOB_GID of the console",
+        )
+    return int(uid), int(gid)

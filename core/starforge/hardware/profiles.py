@@ -1,13 +1,13 @@
 """`--profile [ROLES=]NAME[:GPUS]` to the pools of a JobSpec."""
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from starforge.contract.jobspec import Pool, Resources
 from starforge.errors import InputError
+from starforge.wording import describe_nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def _parse_wish(text: str, registry: Mapping[str, Profile], roles: Sequence[str]
     named_roles = tuple(role.strip() for role in left.split(",")) if equals else ()
     for role in named_roles:
         if role not in roles:
-            hint = _describe_nearest(role, roles)
+            hint = describe_nearest(role, roles)
             raise InputError(f"--profile {text}: the method has no role {role!r}", next_step=hint)
     name, colon, count = right.partition(":")
     profile = _find_profile(name, registry, text)
@@ -90,15 +90,9 @@ def _find_profile(name: str, registry: Mapping[str, Profile], text: str) -> Prof
     known = {**registry, **BUILT_IN}
     if name in known:
         return known[name]
-    hint = _describe_nearest(name, known)
+    hint = describe_nearest(name, known)
     why = "" if registry else "only the built-in profiles are known before `sf login`"
     raise InputError(f"--profile {text}: there is no profile {name!r}", why=why, next_step=hint)
-
-
-def _describe_nearest(word: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
 
 
 def _check_roles(wishes: Sequence[_Wish], roles: Sequence[str]) -> None:

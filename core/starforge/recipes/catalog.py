@@ -16,7 +16,6 @@ from starforge.contract.canonical import digest_json
 from starforge.contract.ids import Digest
 from starforge.contract.jobspec import RecipeName, ShortText, Slug, describe_faults
 from starforge.errors import NotFound, ProjectError
-from starforge.recipes.faults import count_of, describe_nearest, join_sentences
 from starforge.recipes.model import (
     Checkpoints,
     Completion,
@@ -31,6 +30,7 @@ from starforge.recipes.model import (
     Runtime,
 )
 from starforge.recipes.yaml12 import read_yaml
+from starforge.wording import count_of, describe_nearest, join_sentences
 
 MANIFEST_FILE: Final = "recipe.yaml"
 TEMPLATE_FOLDER: Final = "template"

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from starforge.contract.canonical import Json
-from starforge.recipes.faults import Fault, Place, describe_nearest
+from starforge.recipes.faults import Fault, Place
 from starforge.recipes.model import Parameter, ParameterType, Recipe
 from starforge.recipes.yaml12 import Document
+from starforge.wording import describe_nearest
 
 _BOOL_WORDS: Final = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 _PYTHON: Final[Mapping[ParameterType, type | tuple[type, ...]]] = {

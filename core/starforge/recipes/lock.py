@@ -14,11 +14,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from starforge.contract.ids import Digest
 from starforge.contract.jobspec import DigestText, RecipeName, ShortText, Slug, describe_faults
+from starforge.contract.versions import parse_release
 from starforge.errors import ProjectError
 from starforge.recipes.model import EntryKind, ParameterType, Recipe, Runtime, digest_recipe
 
 LOCK_FILE: Final = "recipe.lock.json"
 LOCK_VERSION: Final = "forge/recipe-lock/v4"
+
+_MEND: Final = "restore it from git, or make a new experiment with `sf new`"
 
 
 class LockState(StrEnum):
@@ -162,7 +165,7 @@ def compare_lock(lock: Lock, catalog: Mapping[str, Recipe], core_version: str) -
         offered = ", ".join(runtime.id for runtime in recipe.runtimes)
         why = f"{recipe.name} no longer offers the runtime {lock.framework.runtime}; it offers {offered}"
         return LockStanding(LockState.RUNTIME_REMOVED, why)
-    if _numbers(core_version) < _numbers(lock.requires.core):
+    if parse_release(core_version) < parse_release(lock.requires.core):
         why = f"it needs StarForge {lock.requires.core} or newer, this is {core_version}"
         return LockStanding(LockState.INCOMPATIBLE, why)
     if (recipe.manifest_digest, recipe.template_digest) == (lock.recipe.manifest_digest, lock.recipe.template_digest):
@@ -171,9 +174,6 @@ def compare_lock(lock: Lock, catalog: Mapping[str, Recipe], core_version: str) -
     if broken:
         return LockStanding(LockState.INCOMPATIBLE, broken)
     return LockStanding(LockState.COMPATIBLE, f"made with version {lock.recipe.version}, here is {recipe.version}")
-
-
-_MEND: Final = "restore it from git, or make a new experiment with `sf new`"
 
 
 def _find_broken_binding(bindings: LockedBindings, recipe: Recipe) -> str | None:
@@ -187,8 +187,3 @@ def _find_broken_binding(bindings: LockedBindings, recipe: Recipe) -> str | None
         if (parameter.path, parameter.type) != (locked.path, locked.type):
             return f"the parameter {name} now is {parameter.type} at {parameter.path}"
     return None
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    digits = version.split("+", 1)[0].split(".")
-    return tuple(int(part) for part in digits if part.isdigit())

@@ -8,11 +8,12 @@ from typing import Final, NamedTuple
 
 from starforge.contract.canonical import Json
 from starforge.errors import ProjectError
-from starforge.recipes.faults import Fault, Place, describe_nearest
+from starforge.recipes.faults import Fault, Place
 from starforge.recipes.hyperparameters import check_bounds, describe_value, has_type, hint_for_type
 from starforge.recipes.model import ParameterType
 from starforge.recipes.yaml12 import Document, read_yaml
 from starforge.recipes.yaml12 import Path as KeyPath
+from starforge.wording import describe_nearest
 from starforge.workspace.project import CONFIGS_FOLDER
 
 CONFIG_FILE: Final = "config.yaml"

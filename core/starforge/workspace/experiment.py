@@ -15,10 +15,11 @@ from starforge.contract.ids import Digest
 from starforge.contract.images import parse_image_reference
 from starforge.errors import ProjectError, SpecError
 from starforge.recipes.catalog import load_catalog
-from starforge.recipes.faults import Fault, Place, count_of
+from starforge.recipes.faults import Fault, Place
 from starforge.recipes.hyperparameters import check_hyperparameters
 from starforge.recipes.lock import LOCK_FILE, Lock, LockState, compare_lock, load_lock
 from starforge.recipes.model import Recipe
+from starforge.wording import count_of
 from starforge.workspace.config import CONFIG_FILE, Config, Setting, apply_setting, read_config
 from starforge.workspace.datasets import Named, find_data_fault, find_data_warning
 from starforge.workspace.project import EXPERIMENTS_FOLDER, Project

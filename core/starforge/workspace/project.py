@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from starforge.errors import NotFound, ProjectError
-from starforge.recipes.faults import Fault, count_of, describe_nearest
+from starforge.recipes.faults import Fault
 from starforge.recipes.yaml12 import Document, read_yaml
+from starforge.wording import count_of, describe_nearest
 from starforge.workspace.pack import DEFAULT_LIMIT_BYTES
 
 PROJECT_FILE: Final = "starforge.yaml"

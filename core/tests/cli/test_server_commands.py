@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -64,7 +65,7 @@ def test_signing_in_keeps_the_token_for_this_user_and_never_prints_it(
 def test_a_token_that_the_server_refuses_is_not_kept(sf: Sf, state: ConsoleState, tmp_path: Path) -> None:
     with serve(state) as url:
         result = sf("login", "--server", url, stdin=f"sfp_{'w' * 43}\n")
-    assert (result.code, len(state.seen)) == (1, 1)
+    assert (result.code, [seen.path for seen in state.seen]) == (1, ["/meta", "/whoami"])
     assert "www" not in result.err
     assert "starforge-console token create --user NAME" in result.err
     assert "sf login" not in result.err
@@ -130,6 +131,24 @@ def test_a_dirty_tree_is_refused_and_sent_as_it_is_when_that_is_allowed(
 
 
 @pytest.mark.usefixtures("server")
+def test_an_sf_that_the_console_no_longer_serves_is_told_how_to_upgrade(
+    sf: Sf, state: ConsoleState, server: str
+) -> None:
+    state.min_client = "99.1"
+    for result in (sf("login", "--server", server, "--json", stdin=f"{TOKEN}\n"), sf("status", "--json")):
+        assert result.code == 1
+        assert result.json["error"]["code"] == "client_too_old"
+        assert "install starforge-core 99.1 or newer" in result.err
+
+
+def test_no_token_goes_to_a_console_that_no_longer_serves_this_sf(sf: Sf, state: ConsoleState) -> None:
+    state.min_client = "99.1"
+    with serve(state) as url:
+        assert sf("login", "--server", url, stdin=f"{TOKEN}\n").code == 1
+    assert [(seen.path, "authorization" in seen.headers) for seen in state.seen] == [("/meta", False)]
+
+
+@pytest.mark.usefixtures("server")
 def test_a_dry_run_says_everything_and_keeps_nothing(sf: Sf, state: ConsoleState, project: Path) -> None:
     write_tree(project, {"common/new.py": "x"})
     state.refusals = (RefusalView(code="dirty", what="the tree is dirty", gate="provenance"),)
@@ -142,10 +161,21 @@ def test_a_dry_run_says_everything_and_keeps_nothing(sf: Sf, state: ConsoleState
     assert {seen.method for seen in state.seen if seen.path != "/admission"} == {"GET"}
 
 
+@pytest.mark.usefixtures("server", "project")
+def test_a_dry_run_notes_whether_the_workspace_would_be_uploaded(sf: Sf, state: ConsoleState) -> None:
+    before = sf("submit", "first", "--profile", "cpu", "--dry-run")
+    assert (before.code, state.blobs) == (0, {})
+    assert re.search(r"workspace: would be uploaded: \d+ files, [\d.]+ KiB", before.out)
+    assert sf("submit", "first", "--profile", "cpu", "--dry-run", "--json").json["would_upload"] is True
+    assert sf("submit", "first", "--profile", "cpu").code == 0
+    assert "would be uploaded" not in sf("submit", "first", "--profile", "cpu", "--dry-run").out
+    assert sf("submit", "first", "--profile", "cpu", "--dry-run", "--json").json["would_upload"] is False
+
+
 @pytest.mark.usefixtures("project")
 def test_a_dry_run_is_of_use_without_a_server(sf: Sf) -> None:
     result = sf("submit", "first", "--profile", "cpu", "--dry-run", "--json")
-    assert (result.code, result.json["admission"]) == (0, None)
+    assert (result.code, result.json["admission"], result.json["would_upload"]) == (0, None, None)
     assert "no gate was asked" in result.err
 
 

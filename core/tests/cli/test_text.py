@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from starforge.cli.follow import TextLog, choose_key
-from starforge.cli.logtext import LogText
 from starforge.cli.output import describe_bytes, describe_duration, render_error, render_row, render_table
 from starforge.cli.plot import draw_curve
 from starforge.errors import ProjectError
+from starforge.logtext import LogText
 
 
 def show(*pieces: bytes, colour: bool = False) -> str:

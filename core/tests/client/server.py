@@ -65,6 +65,7 @@ class ConsoleState:
             {"name": "h200", "series": "h200", "gpus": 1, "gpus_per_node": 8, "cpus": None, "memory_bytes": None}
         ]
         self.refusals: tuple[RefusalView, ...] = ()
+        self.min_client = "0.1.0"
         self.failures: list[tuple[str, int, dict[str, str]]] = []
         """Answers to give first: path ends with, status (0: cut the connection after acting), headers."""
         self.log_piece = 1 << 20
@@ -221,7 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
         method(rest, query, body)
 
     def _get_meta(self, *_: object) -> None:
-        self._json({"server": "0.1.0", "jobspec": ["forge/v2"], "min_client": "0.1.0", "features": []})
+        self._json({"server": "0.1.0", "jobspec": ["forge/v2"], "min_client": self.state.min_client, "features": []})
 
     def _get_whoami(self, *_: object) -> None:
         self._json({"user": "ada", "role": "member", "scopes": ["submit"], "token_expires_at": time.time() + 86400})

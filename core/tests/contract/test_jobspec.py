@@ -178,7 +178,6 @@ def test_the_environment_of_a_job_is_this_and_nothing_else() -> None:
         "FORGE_FLEET": "local",
         "FORGE_RECIPE": "custom/custom",
         "FORGE_GPUS": "2",
-        "FORGE_NODE_RANK": "0",
         "FORGE_OUT_DIR": "/srv/runs/j234567abc/out",
         "FORGE_CKPT_DIR": "/srv/runs/j234567abc/attempts/2/ckpt",
         "FORGE_CAPSULE_DIGEST": "sha256:" + "3" * 64,

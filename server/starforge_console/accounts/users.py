@@ -6,7 +6,7 @@ from typing import Final
 
 from starforge.contract.launch import Secret
 from starforge.errors import InputError, NotFound
-from starforge.recipes.faults import describe_nearest
+from starforge.wording import describe_nearest
 from starforge_console.accounts.tokens import Issued, make_personal_token, make_sign_in_code, parse_scopes
 from starforge_console.ledger.accounts import User, add_token, add_user, list_users
 from starforge_console.ledger.database import Database

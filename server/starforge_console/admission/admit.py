@@ -58,10 +58,11 @@ class Admission:
         self._images = parse_patterns(sources.image_allow)
 
     async def decide(self, account: Account, request: SubmitRequest) -> AdmissionRecord:
-        """What every gate would say of `request`; keeps nothing."""
+        """What every gate would say of `request` once its workspace is here; keeps nothing."""
         fleets = await self._sources.ledger.read(list_fleets)
         snapshot = await self._snapshot(request.spec, tuple(fleets))
-        return seal_record(self._decide(account, request, snapshot, digest_of(request.spec)), None)
+        submission = Submission(account=account, spec=request.spec, allow_dirty=request.allow_dirty, is_trial=True)
+        return seal_record(self._decide(submission, snapshot, digest_of(request.spec)), None)
 
     async def submit(self, account: Account, request: SubmitRequest, key: str | None) -> AdmissionRecord:
         """Admit `request` as a queued job; the same `key` with the same request gives the record of the first time.
@@ -81,7 +82,8 @@ class Admission:
         if known is not None:
             return await self._load_record(known)
         snapshot = await self._snapshot(request.spec, fleets)
-        decided = self._decide(account, request, snapshot, spec_digest)
+        submission = Submission(account=account, spec=request.spec, allow_dirty=request.allow_dirty)
+        decided = self._decide(submission, snapshot, spec_digest)
         if decided.refusals:
             raise AdmissionRefused(decided.refusals)
         record = seal_record(decided, new_job_id())
@@ -92,10 +94,7 @@ class Admission:
         self._sources.wakeups.notify(QUEUE)
         return record
 
-    def _decide(
-        self, account: Account, request: SubmitRequest, snapshot: Snapshot, spec_digest: Digest
-    ) -> AdmissionRecord:
-        submission = Submission(account=account, spec=request.spec, allow_dirty=request.allow_dirty)
+    def _decide(self, submission: Submission, snapshot: Snapshot, spec_digest: Digest) -> AdmissionRecord:
         return decide_admission(submission, snapshot, spec_digest, self._sources.clock.now())
 
     async def _snapshot(self, spec: JobSpec, fleets: tuple[Fleet, ...]) -> Snapshot:

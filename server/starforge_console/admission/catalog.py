@@ -2,8 +2,8 @@
 
 from starforge.contract.api import RefusalView
 from starforge.contract.jobspec import JobSpec
-from starforge.recipes.faults import describe_nearest, join_sentences
 from starforge.recipes.model import Recipe
+from starforge.wording import describe_nearest, join_sentences
 from starforge_console.admission.gate import Snapshot, Submission, Verdict
 
 _UPGRADE = "make an experiment of the published version with 'sf new', and move your settings and code over"

@@ -15,11 +15,12 @@ from starforge_console.ledger.fleets import Fleet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What was sent, and by whom."""
+    """What was sent, and by whom. `is_trial`: nothing of it is kept, so that its workspace may still be to come."""
 
     account: Account
     spec: JobSpec
     allow_dirty: bool
+    is_trial: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,10 @@ class ProvenanceGate:
             warnings.append("the workspace has no commit: only its digest says what ran")
         if provenance.dirty and submission.allow_dirty:
             warnings.append("the tree has changes that no commit holds")
-        refusals = [*self._check_dirty(submission), *self._check_blob(submission, snapshot)]
         workspace = submission.spec.spec.workspace
+        if snapshot.blob_bytes is None and submission.is_trial:
+            warnings.append(f"the workspace {workspace.digest} is not here yet: it is to be uploaded before the job")
+        refusals = [*self._check_dirty(submission), *self._check_blob(submission, snapshot)]
         return Verdict(
             against=f"commit {provenance.commit or 'none'}, workspace {workspace.digest}",
             warnings=tuple(warnings),
@@ -46,6 +48,8 @@ class ProvenanceGate:
     def _check_blob(self, submission: Submission, snapshot: Snapshot) -> list[RefusalView]:
         workspace = submission.spec.spec.workspace
         if snapshot.blob_bytes is None:
+            if submission.is_trial:
+                return []
             what, why = f"the workspace {workspace.digest} was not uploaded", ""
         elif snapshot.blob_bytes != workspace.bytes:
             what = f"the workspace {workspace.digest} has {snapshot.blob_bytes} bytes"

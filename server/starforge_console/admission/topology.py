@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from starforge.contract.api import RefusalView
 from starforge.contract.launch import PoolRequest
-from starforge.recipes.faults import describe_nearest
+from starforge.wording import describe_nearest
 from starforge_console.admission.gate import FleetState, Snapshot, Submission, Verdict
 from starforge_console.domain.placement import Fit, decide_fit
 from starforge_console.domain.pools import build_pools

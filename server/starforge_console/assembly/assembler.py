@@ -12,7 +12,7 @@ from starforge.containers.storage import StorageCheck
 from starforge.contract.capsule import INGEST_TOKEN_NAME, ControlFile, Desired
 from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
 from starforge.contract.jobspec import JobSpec, parse_jobspec
-from starforge.contract.launch import LaunchRequest, Secret
+from starforge.contract.launch import LaunchRequest, Secret, parse_user
 from starforge.errors import LaunchRefused, NodeFault
 from starforge.recipes.model import Recipe
 from starforge_console.assembly.build import Placed, build_capsule, build_request
@@ -91,7 +91,7 @@ class Assembler:
         placed = self._place(spec, job)
         storage = self._settings.storage
         layout = storage.attempt(placed.attempt)
-        owner = _parse_user(placed.user)
+        owner = None if placed.user is None else parse_user(placed.user)
         try:
             make_folders(layout.writable(), owner)
             make_own_folders((layout.capsule, layout.mount.parent, layout.mount))
@@ -140,10 +140,3 @@ def _holds_something(folder: Path) -> bool:
         return False
     with os.scandir(folder) as entries:
         return any(entries)
-
-
-def _parse_user(user: str | None) -> tuple[int, int] | None:
-    if user is None:
-        return None
-    uid, _, gid = user.partition(":")
-    return int(uid), int(gid or uid)

@@ -11,6 +11,7 @@ from typing import Final
 from backports.zstd import DecompressionParameter, ZstdDecompressor, ZstdError
 
 from starforge.contract.ids import Digest
+from starforge.durable import sync_folder
 from starforge_console.errors import BlobRefused, TooLarge
 
 _PIECE_BYTES: Final = 1 << 20
@@ -61,7 +62,7 @@ class Upload:
         os.fsync(self._descriptor)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         return self._bytes
 
     def discard(self) -> None:
@@ -102,11 +103,3 @@ class Upload:
 
 def _new_decoder() -> ZstdDecompressor:
     return ZstdDecompressor(options={DecompressionParameter.window_log_max: _WINDOW_LOG})
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from starforge.contract.launch import Network
+from starforge.mounts import find_file_system
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.errors import SettingsError
 from starforge_console.ledger.database import Database, upgrade_schema
@@ -18,7 +19,6 @@ SERIES_FILE: Final = "series.db"
 INSTALL_FACT: Final = "install"
 STORAGE_FACT: Final = "storage"
 
-_MOUNTS: Final = Path("/proc/self/mounts")
 _NETWORK_FILE_SYSTEMS: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "fuse.sshfs", "fuse.glusterfs", "lustre", "gpfs", "beegfs", "afs"}
 )
@@ -85,9 +85,9 @@ def load_install(ledger: Database, storage_root: Path) -> Install:
     return Install(install_id, storage_id)
 
 
-def check_local(path: Path, mounts: str | None = None) -> None:
+def check_local(path: Path, mounts: bytes | None = None) -> None:
     """Raises SettingsError when `path` lies on a network file system, where SQLite's WAL does not work."""
-    kind = _file_system_of(path, _MOUNTS.read_text(errors="replace") if mounts is None else mounts)
+    kind = find_file_system(path, mounts)
     if kind in _NETWORK_FILE_SYSTEMS:
         raise SettingsError(
             f"FORGE_CONSOLE_STATE_DIR {path} lies on a network file system ({kind})",
@@ -139,16 +139,3 @@ def _write_mark(root: Path) -> str:
     finally:
         fresh.unlink()
     return storage_id
-
-
-def _file_system_of(path: Path, mounts: str) -> str:
-    best, kind = -1, "unknown"
-    parts = path.resolve()
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if len(fields) <= 2:  # noqa: PLR2004 - device, place, kind
-            continue
-        place = Path(fields[1].replace("\\040", " "))
-        if parts.is_relative_to(place) and len(place.parts) >= best:
-            best, kind = len(place.parts), fields[2]
-    return kind

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from starforge.contract.capsule import STREAM_LOG
 from starforge.contract.ids import AttemptId
+from starforge.durable import sync_folder
 from starforge.errors import Unavailable
 from starforge_console.clock import Clock
 from starforge_console.ingest.bounds import describe_cap
@@ -130,7 +131,7 @@ def _append(path: Path, position: int, content: bytes) -> None:
             os.close(descriptor)
         if position == 0:
             for folder in (path.parent, path.parent.parent):
-                _sync_folder(folder)
+                sync_folder(folder)
     except OSError as error:
         raise _refused(path, error) from error
 
@@ -147,14 +148,6 @@ def _write_all(descriptor: int, position: int, content: bytes) -> None:
     done = 0
     while done < len(content):
         done += os.pwrite(descriptor, memoryview(content)[done:], position + done)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _extend(tail: _Tail, piece: Piece) -> Segment:

@@ -6,7 +6,7 @@ from starforge.contract.api import LogState, Outputs
 from starforge.contract.capsule import STREAM_LOG
 from starforge.contract.ids import AttemptId
 from starforge.errors import NotFound
-from starforge.recipes.faults import count_of
+from starforge.wording import count_of
 from starforge_console.ledger.reports import list_outputs
 from starforge_console.ledger.series import stream_state
 from starforge_console.ledger.views import AttemptRecord

@@ -9,11 +9,10 @@ import starforge
 from starforge.contract.api import Meta, MethodList, ProfileList, WhoAmI
 from starforge.contract.jobspec import API_VERSION
 from starforge_console.fleets.profiles import build_profiles_of
-from starforge_console.web.deps import Reader, Services
+from starforge_console.web.deps import OLDEST_CLIENT, Reader, Services
 from starforge_console.web.problems import problem_responses
 from starforge_console.web.views import build_method, build_profiles
 
-OLDEST_CLIENT: Final = "0.1.0"
 FEATURES: Final = ("curves", "events", "logs", "outputs", "stop")
 
 router = APIRouter(tags=["console"])

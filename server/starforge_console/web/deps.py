@@ -1,14 +1,16 @@
 """What the API needs of the rest of the console, handed over by the composition root."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated, Final, Protocol
 
 from fastapi import Depends, Request
 from prometheus_client import CollectorRegistry
 
-from starforge.contract.api import Curve
+from starforge.contract.api import CLIENT_PRODUCT, Curve
 from starforge.contract.executor import FleetView
+from starforge.contract.versions import check_client
 from starforge.recipes.model import Recipe
 from starforge_console.accounts.sign_in import Accounts, check_scope
 from starforge_console.accounts.tokens import Scope
@@ -20,6 +22,10 @@ from starforge_console.ledger.database import Database
 from starforge_console.settings.console import ConsoleSettings
 from starforge_console.wakeups import Wakeups
 from starforge_console.web.polls import LongPolls
+
+OLDEST_CLIENT: Final = "0.1.0"
+"""The oldest `sf` whose requests are understood here."""
+_CLIENT: Final = re.compile(rf"{CLIENT_PRODUCT}/([0-9][0-9.]{{0,40}})")
 
 
 class LogSlice(Protocol):
@@ -90,7 +96,10 @@ async def polls_of(request: Request) -> LongPolls:
 
 
 async def reader_of(request: Request) -> Account:
-    """Whoever asks, signed in and allowed to read."""
+    """Whoever asks, signed in and allowed to read, with an `sf` that is not too old where it is one."""
+    client = _CLIENT.match(request.headers.get("user-agent", ""))
+    if client is not None:
+        check_client(client[1], OLDEST_CLIENT)
     services: ApiServices = request.app.state.services
     account = await services.accounts.authenticate(request.headers.get("authorization"), peer_of(request))
     check_scope(account, Scope.READ)

@@ -20,9 +20,11 @@ FAULTS_SHOWN: Final = 100
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What a route says of its errors in the OpenAPI document."""
     schema = {"$ref": "#/components/schemas/Problem"}
+    # Whoever signs in is also told when its sf is too old.
+    signed_in = (HTTPStatus.UPGRADE_REQUIRED,) if HTTPStatus.UNAUTHORIZED in statuses else ()
     return {
         status: {"description": HTTPStatus(status).phrase, "content": {PROBLEM_TYPE: {"schema": schema}}}
-        for status in (*statuses, 422, 429, 503)
+        for status in (*statuses, 422, *signed_in, 429, 503)
     }
 
 

@@ -13,6 +13,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from starforge.contract.api import PROBLEM_TYPE
+
 HEAD_BYTES: Final = 64 << 10
 HEADERS_AT_MOST: Final = 128
 HEAD_S: Final = 10.0
@@ -114,10 +116,8 @@ class BoundedProtocol(HttpToolsProtocol):
         status = self._refusal or HTTPStatus.BAD_REQUEST
         problem = {"type": "about:blank", "title": status.phrase, "status": status, "code": "request_invalid"}
         content = json.dumps(problem | {"detail": msg} if msg else problem).encode()
-        head = b"content-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(
-            content
-        )
-        self.transport.write(STATUS_LINE[status] + head + content)
+        head = f"content-type: {PROBLEM_TYPE}\r\ncontent-length: {len(content)}\r\nconnection: close\r\n\r\n"
+        self.transport.write(STATUS_LINE[status] + head.encode() + content)
         self.loop.call_later(LINGER_S, self.transport.close)
 
     def _count(self, size_bytes: int) -> None:

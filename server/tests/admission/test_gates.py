@@ -55,16 +55,13 @@ def silent(name: str = "local") -> FleetState:
     return FleetState(fleet=row, capabilities=ONE_NODE, view=None)
 
 
-def decide(
-    asked: JobSpec, *fleets: FleetState, account: Account = ANN, allow_dirty: bool = False, **snapshot: object
-) -> Mapping[str, list[str]]:
-    """Refusal codes by gate, and warnings under `warned`."""
-    members: dict[str, Any] = {"catalog": load_catalog(), "blob_bytes": len(WORKSPACE), "images": parse_patterns("*")}
-    members.update(snapshot)
-    seen = Snapshot(fleets=fleets or (fleet(node("here")),), **members)
-    record = decide_admission(
-        Submission(account=account, spec=asked, allow_dirty=allow_dirty), seen, digest_of(asked), 1.0
-    )
+def decide(asked: JobSpec, *fleets: FleetState, **changes: Any) -> Mapping[str, list[str]]:
+    """Refusal codes by gate, and warnings under `warned`. `changes`: members of the submission or of the snapshot."""
+    sent: dict[str, Any] = {"account": ANN, "allow_dirty": False, "is_trial": False}
+    seen: dict[str, Any] = {"catalog": load_catalog(), "blob_bytes": len(WORKSPACE), "images": parse_patterns("*")}
+    submission = Submission(spec=asked, **{name: changes.pop(name, value) for name, value in sent.items()})
+    snapshot = Snapshot(fleets=fleets or (fleet(node("here")),), **{**seen, **changes})
+    record = decide_admission(submission, snapshot, digest_of(asked), 1.0)
     said: dict[str, list[str]] = {"warned": list(record.warnings)} if record.warnings else {}
     for refusal in record.refusals:
         said.setdefault(str(refusal.gate), []).append(refusal.code)
@@ -111,6 +108,11 @@ def test_a_dirty_tree_is_refused_unless_it_is_allowed() -> None:
 @pytest.mark.parametrize("size", [None, 1])
 def test_the_workspace_must_be_here_in_its_size(size: int | None) -> None:
     assert decide(spec(), blob_bytes=size) == {"provenance": ["workspace_missing"]}
+
+
+def test_a_trial_is_told_of_a_workspace_that_is_still_to_come_and_refused_for_one_of_another_size() -> None:
+    assert list(decide(spec(), blob_bytes=None, is_trial=True)) == ["warned"]
+    assert decide(spec(), blob_bytes=1, is_trial=True) == {"provenance": ["workspace_missing"]}
 
 
 def test_a_workspace_outside_of_git_is_admitted_with_a_warning() -> None:

@@ -80,7 +80,6 @@ def build_env(run: str, digest: str) -> dict[str, str]:
         "FORGE_FLEET": "lab",
         "FORGE_RECIPE": "custom/custom",
         "FORGE_GPUS": "2",
-        "FORGE_NODE_RANK": "0",
         "FORGE_OUT_DIR": f"{run}/out",
         "FORGE_CKPT_DIR": f"{root}/ckpt",
         "FORGE_CAPSULE_DIGEST": digest,
@@ -183,9 +182,9 @@ def test_a_fleet_with_the_images_own_user_lets_anybody_write(tmp_path: Path) -> 
 def test_a_fleet_without_network_has_no_ingest(tmp_path: Path) -> None:
     async def go() -> None:
         async with open_yard(tmp_path) as yard:
-            yard.change(Fleet(name="lab", kind="local", network=Network.NONE, user=f"{OWNER[0]}"))
+            yard.change(Fleet(name="lab", kind="local", network=Network.NONE, user=f"{OWNER[0]}:{OWNER[1]}"))
             request = await yard.assembler.prepare(in_flight())
-            assert (request.network, request.user) == (Network.NONE, str(OWNER[0]))
+            assert (request.network, request.user) == (Network.NONE, f"{OWNER[0]}:{OWNER[1]}")
             assert json.loads((yard.layout.capsule / "capsule.json").read_text())["ingest"] is None
 
     asyncio.run(go())

@@ -16,7 +16,7 @@ from starforge_console.settings.console import (
     PolicySettings,
 )
 
-MOUNTS = """\
+MOUNTS = b"""\
 overlay / overlay rw 0 0
 tmpfs /run tmpfs rw 0 0
 nas:/home /home nfs4 rw 0 0

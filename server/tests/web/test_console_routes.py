@@ -1,8 +1,32 @@
 import time
 
+import pytest
+
 from server.tests.web.support import ConsoleUnderTest, submit
 from starforge.contract.api import MethodList, ProfileList
 from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
+
+
+@pytest.mark.parametrize(
+    ("agent", "status"),
+    [
+        ("sf/0.0.9+forge", 426),
+        ("sf/0.1", 200),
+        ("sf/0.1.0+forge", 200),
+        ("sf/10.0", 200),
+        ("curl/0.0.1", 200),
+        ("sf/new", 200),
+    ],
+)
+def test_an_sf_older_than_the_oldest_that_is_served_is_told_to_upgrade(
+    console: ConsoleUnderTest, agent: str, status: int
+) -> None:
+    answer = console.client(console.add_user("ann")).get("/api/v1/whoami", headers={"User-Agent": agent})
+    assert answer.status_code == status
+    if status == 426:
+        oldest = console.client().get("/api/v1/meta", headers={"User-Agent": agent}).json()["min_client"]
+        assert answer.json()["code"] == "client_too_old"
+        assert f"install starforge-core {oldest} or newer" in answer.json()["next_step"]
 
 
 def test_who_answers_needs_no_sign_in(console: ConsoleUnderTest) -> None:

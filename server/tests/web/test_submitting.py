@@ -50,9 +50,18 @@ def test_deciding_answers_with_the_refusals_and_keeps_nothing(console: ConsoleUn
     client = console.client(console.add_user("ann", scopes=["read"]))
     answer = client.post("/api/v1/admission", json=build_submission())
     assert answer.status_code == 200
-    assert [refusal["code"] for refusal in answer.json()["refusals"]] == ["scope_missing", "workspace_missing"]
+    assert [refusal["code"] for refusal in answer.json()["refusals"]] == ["scope_missing"]
     assert answer.json()["job"] is None
     assert client.get("/api/v1/jobs").json()["items"] == []
+
+
+def test_a_workspace_that_is_still_to_come_is_only_noted_until_a_job_is_to_be_made(console: ConsoleUnderTest) -> None:
+    client = console.client(console.add_user("ann"))
+    answer = client.post("/api/v1/admission", json=build_submission()).json()
+    assert answer["refusals"] == []
+    assert "is not here yet" in next(check["message"] for check in answer["checks"] if check["gate"] == "provenance")
+    refused = client.post("/api/v1/jobs", json=build_submission()).json()
+    assert [refusal["code"] for refusal in refused["refusals"]] == ["workspace_missing"]
 
 
 def test_a_repeat_under_the_same_key_gives_the_same_answer(console: ConsoleUnderTest) -> None:

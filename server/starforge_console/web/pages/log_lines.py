@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from starforge.cli.logtext import LogText
 from starforge.errors import InputError
+from starforge.logtext import LogText
 
 LINE_BYTES: Final = 64 << 10
 """A line that is longer without an end is cut, and what follows of it is passed over."""

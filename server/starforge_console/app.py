@@ -107,7 +107,7 @@ async def _run(settings: ConsoleSettings) -> None:
         stores = _build_stores(ground)
         receiver = Receiver(stores, ground.wakeups, ground.clock, counters)
         presence = Presence(ground.clock)
-        records = Finaliser(receiver, stores, ground.storage, ground.clock)
+        records = Finaliser(receiver, stores, ground.storage, ground.clock, executors)
         scheduler = _build_scheduler(ground, executors, known, records)
         api = build_api(_api_services(ground, known, stores))
         ingest = build_ingest(

@@ -2,9 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from starforge.containers.settings import StorageMark
 from starforge.containers.storage import StorageCheck
@@ -14,11 +14,20 @@ from starforge_console.blobs.upload import Encoding, Upload
 
 _BATCH_BYTES: Final = 1 << 20
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
 
 class StorageNotMounted(Unavailable):
     """What lies at the storage root is not this console's storage."""
 
     code = "storage_not_mounted"
+
+
+class StorageRefused(Unavailable):
+    """The storage is there and does not take what is written."""
+
+    code = "storage_refused"
 
 
 class BlobStore:
@@ -83,6 +92,7 @@ class BlobStore:
             BlobRefused: the content has another digest, or its encoding is broken.
             TooLarge: the content is larger than `max_bytes`; no more than that was ever decoded.
             StorageNotMounted: there is nowhere to keep it.
+            StorageRefused: its disk is full, or broken; nothing was kept.
 
         """
         present = await self.find_size(digest)
@@ -90,10 +100,10 @@ class BlobStore:
             async for _ in pieces:
                 pass  # the sender is in the middle of it: an answer before the end would look like a broken connection
             return present
-        upload = await asyncio.to_thread(Upload, self._incoming, self.max_bytes, encoding)
+        upload = await _on_disk(Upload, self._incoming, self.max_bytes, encoding)
         try:
             await _feed(upload, pieces)
-            return await asyncio.to_thread(self._keep, upload, digest)
+            return await _on_disk(self._keep, upload, digest)
         finally:
             await asyncio.to_thread(upload.discard)
 
@@ -107,7 +117,18 @@ async def _feed(upload: Upload, pieces: AsyncIterator[bytes]) -> None:
     async for piece in pieces:
         waiting += piece
         if len(waiting) >= _BATCH_BYTES:
-            await asyncio.to_thread(upload.feed, bytes(waiting))
+            await _on_disk(upload.feed, bytes(waiting))
             waiting.clear()
     if waiting:
-        await asyncio.to_thread(upload.feed, bytes(waiting))
+        await _on_disk(upload.feed, bytes(waiting))
+
+
+async def _on_disk(work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    try:
+        return await asyncio.to_thread(work, *args, **kwargs)
+    except OSError as error:
+        raise StorageRefused(
+            f"the storage refused the upload: {error.strerror or error}",
+            why=f"{error.filename or 'the file of the upload'} could not be written",
+            next_step="look at the storage root's space and rights, then send it again",
+        ) from error

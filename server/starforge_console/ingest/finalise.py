@@ -1,6 +1,8 @@
 """Finalises an ended attempt: reads its spool to the end, so that log, curves and outputs are whole without ingest."""
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +15,8 @@ from starforge_console.assembly.layout import AttemptLayout, StorageLayout
 from starforge_console.clock import Clock
 from starforge_console.ingest.bounds import describe_cap
 from starforge_console.ingest.catch_up import CaughtUp, Reach, Stop, catch_up
+from starforge_console.ingest.engine_words import SEAM_BYTES, EngineWords, Speaks, WordsLost, find_news, find_own_words
+from starforge_console.ingest.logs import Logs
 from starforge_console.ingest.outputs import list_artifacts, list_checkpoints
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.spool import StrangeFile, open_file
@@ -34,8 +38,13 @@ class StillReading(Busy):
 class Finaliser:
     """Reads what runners left on the storage. Every call may be repeated."""
 
-    def __init__(self, receiver: Receiver, stores: Stores, storage: StorageLayout, clock: Clock) -> None:
+    def __init__(
+        self, receiver: Receiver, stores: Stores, storage: StorageLayout, clock: Clock, fleets: Mapping[str, Speaks]
+    ) -> None:
+        """`fleets`: the backends by fleet, for what their engines kept."""
         self._receiver = receiver
+        self._logs = Logs(stores)
+        self._words = EngineWords(fleets, stores.masker, clock)
         self._ledger = stores.ledger
         self._bounds = stores.bounds
         self._masker = stores.masker
@@ -54,13 +63,15 @@ class Finaliser:
 
         Raises:
             StillReading: a part was read, and others shall have their turn; call again, it goes on from there.
-            Busy, Unavailable: the storage or the console's disk refused; call again.
+            Busy, Unavailable: the storage, the console's disk or the attempt's backend refused; call again.
 
         """
         reporting = ReportingAttempt(id=attempt.id, job=attempt.job, number=attempt.number)
         layout = self._storage.attempt(attempt.id)
         record = await self.exit_record(attempt.id)
         read = {stream: await self._catch_up(reporting, stream, layout.root, record) for stream in STREAMS}
+        if record is None:
+            read[STREAM_LOG] = await self._add_engine_words(attempt, reporting, read[STREAM_LOG])
         await self._receiver.end(reporting)
         outputs = await self._build_outputs(reporting, layout, has_record=record is not None)
         is_there = await asyncio.to_thread(layout.root.is_dir)
@@ -85,12 +96,32 @@ class Finaliser:
             await self._tell(attempt, *_describe_rest(stream, caught_up, declared, bound))
         return caught_up
 
+    async def _add_engine_words(self, attempt: EndedAttempt, reporting: ReportingAttempt, log: CaughtUp) -> CaughtUp:
+        """Continue the log with what only the engine heard. A repeat finds nothing new and adds nothing."""
+        mark = await self._receiver.find_mark(reporting, STREAM_LOG)
+        if mark.ended:
+            return log
+        try:
+            words = await self._words.read(attempt)
+        except WordsLost as lost:
+            await self._tell(reporting, "no_engine_words", str(lost))
+            return log
+        end = await self._logs.read_log(attempt.id, max(0, mark.received_to - SEAM_BYTES), SEAM_BYTES)
+        news = find_news(end.content, words)
+        if not news:
+            return log
+        received = await self._receiver.take(reporting, STREAM_LOG, mark.received_to, news)
+        said = find_own_words(news)
+        if said is not None:
+            await self._tell(reporting, "unrecorded", f"the engine heard: {said}")
+        return replace(log, received_to=received.received_to)
+
     def _count_produced(self, log: CaughtUp, record: ExitRecord | None, *, is_there: bool) -> int | None:
         """The most that any witness speaks of: the exit record, the file, and what was received.
 
         A file that was made longer without being written is no witness of more than was.
         """
-        if record is None and not is_there:
+        if record is None and not is_there and log.received_to == 0:
             return None
         declared = None if record is None else record.offsets.get(STREAM_LOG)
         size_bytes = log.received_to if log.stop is Stop.HOLE else log.size_bytes or 0

@@ -10,7 +10,7 @@ from backports.zstd import ZstdCompressor, compress
 from starforge.containers.storage import MARK_FILE
 from starforge.contract.canonical import digest_bytes
 from starforge.errors import NotFound
-from starforge_console.blobs.store import BlobStore, StorageNotMounted
+from starforge_console.blobs.store import BlobStore, StorageNotMounted, StorageRefused
 from starforge_console.blobs.upload import Encoding
 from starforge_console.errors import BlobRefused, TooLarge
 
@@ -138,6 +138,15 @@ def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConnectionResetError):
         asyncio.run(store.put(digest_bytes(b"x"), broken(), Encoding.IDENTITY))
     assert files_below(tmp_path) == []
+
+
+def test_a_storage_that_does_not_take_the_bytes_is_named_as_that(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs" / "incoming").write_text("no folder")
+    with pytest.raises(StorageRefused, match="the storage refused the upload: File exists") as refusal:
+        put(store, b"content")
+    assert str(tmp_path / "blobs" / "incoming") in refusal.value.why
 
 
 def test_a_blob_that_is_not_here_is_no_size_and_no_content(tmp_path: Path) -> None:

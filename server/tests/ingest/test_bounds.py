@@ -34,7 +34,7 @@ SOON_S = 20.0
 
 
 def _finaliser(site: Site) -> Finaliser:
-    return Finaliser(site.receiver, site.stores, site.storage, site.clock)
+    return Finaliser(site.receiver, site.stores, site.storage, site.clock, {})
 
 
 def _spool(site: Site, attempt: ReportingAttempt, name: str, content: bytes, size_bytes: int | None = None) -> Path:

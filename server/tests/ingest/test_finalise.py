@@ -24,7 +24,7 @@ OFFSETS = {"log": len(LOG), "metrics": len(METRICS), "events": len(EVENTS)}
 
 
 def _finaliser(site: Site) -> Finaliser:
-    return Finaliser(site.receiver, site.stores, site.storage, site.clock)
+    return Finaliser(site.receiver, site.stores, site.storage, site.clock, {})
 
 
 def _leave_files(site: Site, attempt: ReportingAttempt) -> None:

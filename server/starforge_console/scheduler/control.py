@@ -1,6 +1,7 @@
 """The scheduler: recovery first, then the loops, for as long as the console runs."""
 
 import asyncio
+from typing import Final
 
 import structlog
 
@@ -18,6 +19,9 @@ from starforge_console.scheduler.loop import Loop
 from starforge_console.scheduler.reconcile import Reconcile
 from starforge_console.wakeups import BACKEND, ENDINGS, QUEUE
 
+MERGE_LIMIT_S: Final = 60.0
+"""How long the loops' start waits until everything that a backend holds has been merged."""
+
 _log = structlog.get_logger("scheduler")
 
 
@@ -29,12 +33,13 @@ class Scheduler:
         apply = Apply(deps)
         self._launcher = Launcher(deps, apply)
         self._reconcile = Reconcile(deps, apply, self._launcher)
+        self._cleanup = Cleanup(deps)
         self._dequeue = Dequeue(deps, self._launcher)
         wakeups = deps.wakeups
         self._loops = (
             Loop("dequeue", QUEUE, wakeups, self._dequeue.run_once),
             Loop("reconcile", BACKEND, wakeups, self._reconcile.run_once),
-            Loop("cleanup", ENDINGS, wakeups, Cleanup(deps).run_once),
+            Loop("cleanup", ENDINGS, wakeups, self._cleanup.run_once),
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -52,6 +57,8 @@ class Scheduler:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._reconcile.close()
+        await self._cleanup.close()
         await self._launcher.close()
         for executor in self._deps.executors.values():
             await executor.close()
@@ -61,7 +68,7 @@ class Scheduler:
         if isinstance(held, NoSignal):
             _log.warning("a backend did not answer at the start", fleet=fleet, reason=held.reason)
             return
-        await self._reconcile.run_once()
+        await self._reconcile.run_once(MERGE_LIMIT_S)
         try:
             swept = await executor.sweep(await self._deps.ledger.read(list_known))
         except BackendUnreachable as error:

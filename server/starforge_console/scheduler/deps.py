@@ -47,6 +47,7 @@ class SchedulerDeps:
     Attributes:
         executors: Keyed by fleet.
         views_seen: Told what the fleets offered at each look.
+        round_limit_s: How long a round waits for its slowest member before it leaves that one to itself.
         owner: Names this process in leases.
 
     """
@@ -60,6 +61,7 @@ class SchedulerDeps:
     views_seen: Callable[[Sequence[FleetView]], None] = lambda _views: None
     reconcile_s: float = 15.0
     container_retention_s: float = 3600.0
+    round_limit_s: float = 5.0
     owner: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def guard(self) -> Guard:

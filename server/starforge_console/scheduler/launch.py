@@ -1,6 +1,5 @@
 """Launch: takes a submitted attempt to its target, and finds out when no answer came."""
 
-import asyncio
 import contextlib
 from collections.abc import Iterator
 from typing import Final
@@ -10,13 +9,14 @@ import structlog
 from starforge.contract.ids import JobId
 from starforge.contract.observation import Gone, NoSignal, Seen
 from starforge.contract.states import DesiredState, JobState, Reason
-from starforge.errors import BackendUnreachable, LaunchRefused, NoCapacity, NodeFault, StarForgeError
+from starforge.errors import BackendUnreachable, LaunchRefused, NoCapacity, NodeFault
 from starforge_console.domain.job import JobInFlight
 from starforge_console.domain.reconcile import wished_end
 from starforge_console.ledger.apply import ref_of
 from starforge_console.ledger.in_flight import extend_lease, list_in_flight
 from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.deps import SchedulerDeps
+from starforge_console.scheduler.tasks import KeyedTasks
 from starforge_console.wakeups import BACKEND
 
 LAUNCH_LEASE_S: Final = 300.0
@@ -31,7 +31,7 @@ class Launcher:
     def __init__(self, deps: SchedulerDeps, apply: Apply) -> None:
         self._deps = deps
         self._apply = apply
-        self._tasks: dict[JobId, asyncio.Task[None]] = {}
+        self._tasks = KeyedTasks[JobId]("launch")
         self._expected: set[JobId] = set()
 
     @contextlib.contextmanager
@@ -45,25 +45,16 @@ class Launcher:
 
     def begin(self, job_id: JobId) -> None:
         """Launch the newest attempt of a SUBMITTED job, unless that is under way."""
-        if job_id in self._tasks:
-            return
-        task = asyncio.create_task(self._run(job_id), name=f"launch {job_id}")
-        self._tasks[job_id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(job_id, None))
+        self._tasks.begin(job_id, lambda: self._launch(job_id))
+
+    async def settle_all(self) -> None:
+        """Wait until no launch is under way, however long each takes."""
+        while keys := self._tasks.keys():
+            await self._tasks.wait(keys, LAUNCH_LEASE_S)
 
     async def close(self) -> None:
         """Leave what is under way: whoever comes next finds it by its target."""
-        for task in list(self._tasks.values()):
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-
-    async def _run(self, job_id: JobId) -> None:
-        try:
-            await self._launch(job_id)
-        except StarForgeError as error:
-            _log.warning("a launch was left open", job=job_id, error=str(error))
-        except Exception:  # noqa: BLE001 - the task's outermost frame
-            _log.exception("a launch failed in a way nobody foresaw", job=job_id)
+        await self._tasks.close()
 
     async def _launch(self, job_id: JobId) -> None:
         job = await self._load(job_id)
@@ -93,9 +84,15 @@ class Launcher:
             self._deps.wakeups.notify(BACKEND)
 
     async def settle(self, job: JobInFlight) -> None:
-        """Close the door on a SUBMITTED attempt whose launch is not known to have worked, and say what that showed."""
+        """Close the door on a SUBMITTED attempt whose launch is not known to have worked, and say what that showed.
+
+        Nothing happens to a job that has moved on since `job` was read: its launch has been answered meanwhile.
+        """
         executor = self._deps.executors.get(job.attempt.target.fleet)
         if executor is None:
+            return
+        now = await self._load(job.id)
+        if now is None or now.version != job.version:
             return
         answer = await executor.fence(job.attempt.id)
         match answer:

@@ -1,23 +1,25 @@
 """Reconcile: asks every backend what became of its attempts, carries out stops, and applies what was decided."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Final
 
 import structlog
 
 from starforge.contract.capsule import Desired
 from starforge.contract.executor import Executor
-from starforge.contract.ids import AttemptId
+from starforge.contract.ids import JobId
 from starforge.contract.observation import Gone, NoSignal, Observation, Phase, Seen
 from starforge.contract.states import DesiredState, JobState
-from starforge.errors import BackendUnreachable, StarForgeError
+from starforge.errors import BackendUnreachable
 from starforge_console.domain.job import JobInFlight
 from starforge_console.domain.reconcile import CloseDoor, Decision, EndNow, Move, NoteGone, Wait, decide, wished_end
 from starforge_console.ledger.in_flight import list_in_flight, note_gone, note_stop_sent
 from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.launch import Launcher
+from starforge_console.scheduler.tasks import KeyedTasks
 
 BUSY_S: Final = 2.0
 """Time between two rounds while a stop or the fetching of an image is under way."""
@@ -35,19 +37,40 @@ class Reconcile:
         self._deps = deps
         self._apply = apply
         self._launcher = launcher
+        self._looks = KeyedTasks[str]("look at fleet")
+        self._work = KeyedTasks[JobId]("reconcile")
 
-    async def run_once(self) -> float:
-        """Bring every job in flight to where its backend says it is; gives the seconds until the next round is due."""
+    async def run_once(self, limit_s: float | None = None) -> float:
+        """Bring every job in flight to where its backend says it is; gives the seconds until the next round is due.
+
+        A fleet that does not answer and a job whose backend or storage hangs are waited for `limit_s` (the settings'
+        round limit where it is None) and then left to themselves; they are looked at again once that has ended.
+        """
         jobs = await self._deps.ledger.read(list_in_flight)
         by_fleet: dict[str, list[JobInFlight]] = {}
         for job in jobs:
             by_fleet.setdefault(job.attempt.target.fleet, []).append(job)
-        await asyncio.gather(*(self._fleet(fleet, members) for fleet, members in by_fleet.items()))
+        for fleet, members in by_fleet.items():
+            self._looks.begin(fleet, partial(self._fleet, fleet, members))
+        limit_s = self._deps.round_limit_s if limit_s is None else limit_s
+        if not await self._wait(by_fleet, [job.id for job in jobs], limit_s):
+            return UNSETTLED_S
         if any(job.desired is not DesiredState.RUN or job.state is JobState.PENDING for job in jobs):
             return BUSY_S
         if any(job.state is JobState.SUBMITTED or job.attempt.gone_since is not None for job in jobs):
             return UNSETTLED_S
         return self._deps.reconcile_s
+
+    async def close(self) -> None:
+        """Cut off what is under way; the next process looks again."""
+        await self._looks.close()
+        await self._work.close()
+
+    async def _wait(self, fleets: Collection[str], jobs: Collection[JobId], limit_s: float) -> bool:
+        clock = asyncio.get_running_loop()
+        deadline = clock.time() + limit_s
+        answered = await self._looks.wait(fleets, limit_s)
+        return await self._work.wait(jobs, max(0.0, deadline - clock.time())) and answered
 
     async def _fleet(self, fleet: str, jobs: Sequence[JobInFlight]) -> None:
         executor = self._deps.executors.get(fleet)
@@ -55,16 +78,11 @@ class Reconcile:
             await asyncio.gather(*(self._apply.note(job, f"no executor serves fleet {fleet}") for job in jobs))
             return
         seen = await executor.observe([job.attempt.id for job in jobs])
-        await asyncio.gather(*(self._one(executor, job, seen) for job in jobs))
+        for job in jobs:
+            observation = seen.get(job.attempt.id, NoSignal(reason="the backend said nothing of this attempt"))
+            self._work.begin(job.id, partial(self._job, executor, job, observation))
 
-    async def _one(self, executor: Executor, job: JobInFlight, seen: Mapping[AttemptId, Observation]) -> None:
-        try:
-            await self._job(executor, job, seen)
-        except (StarForgeError, OSError) as error:  # one bad job must not hold up the others
-            _log.error("a job cannot be reconciled", job=job.id, attempt=job.attempt.id, error=str(error))
-
-    async def _job(self, executor: Executor, job: JobInFlight, seen: Mapping[AttemptId, Observation]) -> None:
-        observation = seen.get(job.attempt.id, NoSignal(reason="the backend said nothing of this attempt"))
+    async def _job(self, executor: Executor, job: JobInFlight, observation: Observation) -> None:
         if job.state is JobState.SUBMITTED:
             if self._launcher.is_launching(job.id):
                 return

@@ -165,9 +165,13 @@ class Loops:
 
     async def settle_launches(self) -> None:
         """Wait for the launches that are under way."""
-        while tasks := list(self.launcher._tasks.values()):
-            await asyncio.wait(tasks)
-            await asyncio.sleep(0)  # their callbacks
+        await self.launcher.settle_all()
+
+    async def close(self) -> None:
+        """Cut off what is under way."""
+        await self.launcher.close()
+        await self.reconcile.close()
+        await self.cleanup.close()
 
 
 @dataclass
@@ -204,7 +208,7 @@ class Site:
 
     async def die(self) -> None:
         """End the process: what it had under way is cut off."""
-        await self.loops.launcher.close()
+        await self.loops.close()
 
     async def restart(self) -> None:
         """A new process on the same ledger, as `Scheduler.start` begins, with its loops in the test's hand."""

@@ -1,14 +1,12 @@
-"""Takes an attempt's own token out of texts that it chose: names of files, keys and notes are read by everybody."""
+"""Takes an attempt's own token out of what it chose to tell: names of files, keys and notes are read by everybody."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
 
 from starforge.contract.ids import AttemptId
+from starforge_console.domain.masking import MASK, mask_text
 from starforge_console.domain.points import Columns
 from starforge_console.ledger.reports import Output, Reports
-
-MASK: Final = "***"
 
 
 class Masker:
@@ -22,10 +20,10 @@ class Masker:
         return text.replace(self._token_of(attempt), MASK)
 
     def clean_reports(self, attempt: AttemptId, reports: Reports) -> Reports:
-        """What an attempt tells without its token."""
+        """What an attempt tells without its token, and its notes without any."""
         token = self._token_of(attempt)
-        told = None if reports.told is None else (reports.told[0], reports.told[1].replace(token, MASK))
-        notes = tuple(note.replace(token, MASK) for note in reports.notes)
+        told = None if reports.told is None else (reports.told[0], mask_text(reports.told[1], [token]))
+        notes = tuple(mask_text(note, [token]) for note in reports.notes)
         return replace(reports, notes=notes, outputs=_clean_outputs(reports.outputs, token), told=told)
 
     def clean_keys(self, attempt: AttemptId, points: Mapping[str, Columns]) -> Mapping[str, Columns]:

@@ -7,13 +7,14 @@ from typing import Final
 
 import structlog
 
-from starforge.contract.capsule import Desired
+from starforge.contract.capsule import Desired, ExitRecord
 from starforge.contract.executor import Executor
-from starforge.contract.ids import JobId
+from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.observation import Gone, NoSignal, Observation, Phase, Seen
 from starforge.contract.states import DesiredState, JobState
 from starforge.errors import BackendUnreachable
 from starforge_console.domain.job import JobInFlight
+from starforge_console.domain.masking import mask_record
 from starforge_console.domain.reconcile import CloseDoor, Decision, EndNow, Move, NoteGone, Wait, decide, wished_end
 from starforge_console.ledger.in_flight import list_in_flight, note_gone, note_stop_sent
 from starforge_console.scheduler.apply import Apply
@@ -96,8 +97,13 @@ class Reconcile:
             return
         record = None
         if isinstance(observation, Gone) or _has_exited(observation):
-            record = await self._deps.records.exit_record(job.attempt.id)
+            record = await self._find_record(job.attempt.id)
         await self._carry_out(executor, job, decide(job, observation, record, self._deps.clock.now()))
+
+    async def _find_record(self, attempt: AttemptId) -> ExitRecord | None:
+        """The record of the attempt's end; what it says comes out of the container, and enters here without secrets."""
+        record = await self._deps.records.exit_record(attempt)
+        return None if record is None else mask_record(record, [self._deps.assembly.token(attempt)])
 
     async def _stop(self, executor: Executor, job: JobInFlight, observation: Observation) -> bool:
         """Carry the wish to runner and backend; True when `observation` has no more to tell."""

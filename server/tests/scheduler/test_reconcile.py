@@ -1,6 +1,7 @@
 """What a round makes of what backends and runners say, and of their silence."""
 
 import asyncio
+import dataclasses
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -226,6 +227,20 @@ def test_a_record_that_cannot_be_read_holds_up_its_own_job_alone(tmp_path: Path,
             site.records.unreadable.clear()
             await site.reconcile()
             assert (await site.job(bad)).state == JobState.SUCCEEDED
+
+    run(go())
+
+
+def test_what_a_record_says_is_kept_without_the_secrets_that_it_quotes(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            job, attempt = await site.running()
+            site.end(attempt, 1)
+            quoted = f"refused: {site.assembly.token(attempt)}, hf_Ab3dEf6hIj9kLmN0pQrStUv"
+            site.records.exits[attempt] = dataclasses.replace(site.records.exits[attempt], message=quoted)
+            await site.reconcile()
+            row, (ended,) = await site.job(job), await site.attempts(job)
+            assert (row.note, ended.evidence["summary"]) == ("refused: ***, ***", "refused: ***, ***")
 
     run(go())
 

@@ -14,11 +14,11 @@ from bench.figures import Figure, Orientation, Ratio, Skipped, compare, timed
 from bench.ground import Ground
 from e2e.support.projects import Experiment, make_experiment
 from server.tests.ingest.builders import Site, open_site
+from starforge.contract.bounds import BODY_BYTES
 from starforge.contract.capsule import INGEST_PREFIX
 from starforge.contract.ids import AttemptId, JobId
 from starforge_console.assembly.tokens import attempt_token, load_or_make_key
 from starforge_console.ingest.curves import Curves
-from starforge_console.ingest.streams import BODY_BYTES
 
 _POINTS: Final = 300_000
 _KEYS: Final = 10

@@ -31,7 +31,7 @@ LIBRARIES: Final = {
 MODULES: Final = {
     "in-image-is-standard-library": (
         "source_modules",
-        ("starforge.runner", "starforge.reporting", "starforge.contract.capsule"),
+        ("starforge.runner", "starforge.reporting", "starforge.contract.bounds", "starforge.contract.capsule"),
     ),
     "web-framework-in-web-only": (
         "allowed_importers",

@@ -19,6 +19,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Union
 
+from starforge.contract.bounds import LINE_BYTES
+
 if TYPE_CHECKING:
     StarForgeCallback: Any
 
@@ -41,7 +43,6 @@ Number = Union[int, float]
 _RANK_NAMES = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "FORGE_NODE_RANK")
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 _MOST_KEYS = 10_000  # a training that makes up names without end does not fill the memory
-LINE_BYTES = 1 << 20  # longer lines are not read
 _now = time.time
 
 

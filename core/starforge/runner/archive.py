@@ -60,6 +60,7 @@ def build_archive(files: Dict[str, bytes]) -> bytes:
 def _collect() -> Dict[str, bytes]:
     sources = [_PACKAGE / "__init__.py", _PACKAGE / "reporting.py"]
     sources += [_PACKAGE / "contract" / "__init__.py", _PACKAGE / "contract" / "capsule.py"]
+    sources += [_PACKAGE / "contract" / "bounds.py"]
     sources += [path for path in (_PACKAGE / "runner").glob("*.py") if path.name != Path(__file__).name]
     files = {f"starforge/{path.relative_to(_PACKAGE).as_posix()}": path.read_bytes() for path in sources}
     files["hook/sitecustomize.py"] = (_PACKAGE / "runner" / "hook" / "sitecustomize.py").read_bytes()

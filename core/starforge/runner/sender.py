@@ -8,12 +8,12 @@ import time
 from typing import Any, Callable, Dict, Optional
 
 from starforge.contract import capsule as contract
+from starforge.contract.bounds import BODY_BYTES
 from starforge.runner.spool import Spool
 from starforge.runner.steps import Steps
 from starforge.runner.wishes import Wishes
 
-BODY_BYTES = 1 << 20
-LINE_BYTES = 8 << 20
+LONGEST_READ_BYTES = 8 << 20  # of a line that no body holds
 HEARTBEAT_S = 5.0
 BACKOFF_FIRST_S = 0.1
 BACKOFF_CAP_S = 5.0
@@ -134,10 +134,10 @@ class Sender:
         if whole or len(body) < self._body_bytes:
             return whole
         # A line longer than a body goes as one, ingest decides about it.
-        body = stream.read(offset, LINE_BYTES)
+        body = stream.read(offset, LONGEST_READ_BYTES)
         whole = body[: body.find(b"\n") + 1]
-        if not whole and len(body) == LINE_BYTES:
-            self._close(name, f"a line of {name} at {offset} is longer than {LINE_BYTES} bytes")
+        if not whole and len(body) == LONGEST_READ_BYTES:
+            self._close(name, f"a line of {name} at {offset} is longer than {LONGEST_READ_BYTES} bytes")
         return whole
 
     def _send(self, post: Callable[..., Any], name: str, body: bytes) -> float:

@@ -8,13 +8,13 @@ import os
 import time
 from typing import Any, Dict, List, Optional, Protocol, Tuple
 
+from starforge.contract.bounds import LINE_BYTES
 from starforge.contract.capsule import MetricSource
 from starforge.runner.plainfiles import open_plain, parse_object
 from starforge.runner.progress import Progress
 from starforge.runner.spool import Spool, build_finite
 from starforge.runner.tensorboard import TensorboardSource
 
-LINE_BYTES = 1 << 20  # with its end, as starforge.report writes at most
 _READ_BYTES = 256 << 10
 _POLL_S = 5.0
 _STEP_KEYS = ("step", "global_step", "current_steps", "_step", "iteration")

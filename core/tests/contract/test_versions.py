@@ -5,7 +5,8 @@ from starforge.errors import ClientTooOld
 
 
 @pytest.mark.parametrize(
-    ("version", "numbers"), [("0.1.0+forge", (0, 1)), ("10.2", (10, 2)), ("0", ()), ("1.x.2", (1, 2))]
+    ("version", "numbers"),
+    [("0.1.0+forge", (0, 1)), ("10.2", (10, 2)), ("0", ()), ("1.x.2", (1, 2))],
 )
 def test_a_version_is_compared_by_its_numbers(version: str, numbers: tuple[int, ...]) -> None:
     assert parse_release(version) == numbers

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from core.tests.runner.support.attempt import Attempt
-from starforge import reporting
 from starforge.contract import capsule as contract
-from starforge.runner import sources
+from starforge.contract.bounds import LINE_BYTES
 from starforge.runner.progress import Progress, decide_complete
 from starforge.runner.sources import JsonlSource, LineTail, ReportSource
 from starforge.runner.spool import Spool
@@ -45,17 +44,13 @@ def test_a_tail_gives_whole_lines_only_and_follows_a_replaced_file(tmp_path: Pat
 def test_a_line_that_is_too_long_is_passed_over_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "file"
     tail = LineTail(str(path))
-    path.write_bytes(b"x" * (3 * sources.LINE_BYTES))
+    path.write_bytes(b"x" * (3 * LINE_BYTES))
     assert tail.read_lines() == []
     with path.open("ab") as file:
-        file.write(b"end of it\nnext\n" + b"y" * (sources.LINE_BYTES - 1) + b"\n")
+        file.write(b"end of it\nnext\n" + b"y" * (LINE_BYTES - 1) + b"\n")
     assert tail.read_lines() == [b"next"]
-    assert tail.read_lines() == [b"y" * (sources.LINE_BYTES - 1)]
+    assert tail.read_lines() == [b"y" * (LINE_BYTES - 1)]
     assert tail.too_long == 1
-
-
-def test_what_is_reported_is_never_longer_than_what_is_read() -> None:
-    assert reporting.LINE_BYTES == sources.LINE_BYTES
 
 
 def test_a_file_without_end_is_left_at_the_deadline(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Final
 
 from starforge.contract.capsule import STREAM_LOG
 from starforge.errors import Busy
+from starforge_console.settings.console import LOG_MAX_BYTES
 
-LOG_MAX_BYTES: Final = 2 << 30
 RESERVE_BYTES: Final = 256 << 20
 _RESERVE_SHARE: Final = 20
 """Of a small disk only this part is kept free: 5 %."""

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
+from starforge.contract.bounds import BODY_BYTES
 from starforge.contract.capsule import SPOOL_DIRECTORY, SPOOL_FILES
 from starforge_console.errors import StreamGap
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.spool import SpoolFile, open_file
-from starforge_console.ingest.streams import BODY_BYTES, LINE_STREAMS
+from starforge_console.ingest.streams import LINE_STREAMS
 from starforge_console.ledger.reports import ReportingAttempt
 
 

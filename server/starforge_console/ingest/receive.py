@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from starforge.contract.bounds import BODY_BYTES
 from starforge.contract.capsule import STREAM_EVENTS, STREAM_LOG, STREAM_METRICS
 from starforge.contract.ids import AttemptId
 from starforge.errors import InputError, NotFound
@@ -16,7 +17,7 @@ from starforge_console.clock import Clock
 from starforge_console.errors import StreamClosed, StreamGap
 from starforge_console.ingest.line_sinks import EventsSink, MetricsSink
 from starforge_console.ingest.segments import LogSink
-from starforge_console.ingest.streams import BODY_BYTES, LINE_STREAMS, STREAMS, Mark, Piece, Sink, SkipSink, Stores
+from starforge_console.ingest.streams import LINE_STREAMS, STREAMS, Mark, Piece, Sink, SkipSink, Stores
 from starforge_console.ledger.reports import ReportingAttempt
 from starforge_console.ledger.series import end_streams
 from starforge_console.telemetry.metrics import IngestCounters

@@ -14,8 +14,6 @@ from starforge_console.ledger.reports import ReportingAttempt
 
 STREAMS: Final = (STREAM_LOG, STREAM_METRICS, STREAM_EVENTS)
 LINE_STREAMS: Final = frozenset({STREAM_METRICS, STREAM_EVENTS})
-BODY_BYTES: Final = 1 << 20
-"""The most that is taken at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,15 @@
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from starforge.containers.settings import GpuRuntime
 from starforge_console.errors import SettingsError
+
+LOG_MAX_BYTES: Final = 2 << 30
 
 
 class FleetKind(StrEnum):
@@ -132,7 +134,7 @@ class PolicySettings(_Group):
         default=2 << 30, ge=1 << 10, description="The largest packed workspace that is kept, as a plain tar."
     )
     log_max_bytes: int = Field(
-        default=2 << 30,
+        default=LOG_MAX_BYTES,
         ge=1 << 20,
         description="So much of one attempt's log is kept; the rest shows as missing, and the job goes on.",
     )

@@ -20,7 +20,7 @@ from starforge_console.web.body import USUAL, Patience, read_pieces
 from starforge_console.web.problems import render_error
 from starforge_console.web.room import Hold, Room
 
-BODY_BYTES: Final = 1 << 20
+REQUEST_BYTES: Final = 1 << 20
 FORM_BYTES: Final = 256 << 10
 DEEPEST: Final = 64
 IN_FLIGHT_BYTES: Final = 64 << 20
@@ -64,7 +64,7 @@ class BodyGuard:
         peer = scope["client"][0] if scope.get("client") else "unknown"
         if str(scope["path"]).startswith(f"{API_PREFIX}/"):
             account = await _accounts_of(scope).authenticate(headers.get("authorization"), peer)
-            hold, limit_bytes = held.enter_context(self._members.hold(account.user)), BODY_BYTES
+            hold, limit_bytes = held.enter_context(self._members.hold(account.user)), REQUEST_BYTES
         else:
             hold, limit_bytes = held.enter_context(self._strangers.hold(peer)), FORM_BYTES
         announced = headers.get("content-length", "0")

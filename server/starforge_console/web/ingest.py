@@ -12,13 +12,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from starforge.contract.api import PROBLEM_TYPE
+from starforge.contract.bounds import BODY_BYTES
 from starforge.contract.capsule import INGEST_PREFIX, CapsuleError, ExitRecord
 from starforge.errors import InputError, StarForgeError
 from starforge_console.errors import StreamGap, TokenRefused, status_of
 from starforge_console.ingest.finalise import EXIT_RECORD_BYTES
 from starforge_console.ingest.presence import Presence
 from starforge_console.ingest.receive import Receiver
-from starforge_console.ingest.streams import BODY_BYTES
 from starforge_console.ingest.tokens import IngestTokens
 from starforge_console.ledger.reports import IngestGrant
 from starforge_console.telemetry.metrics import IngestCounters

@@ -5,9 +5,9 @@ from typing import Final
 
 from starlette.requests import Request
 
+from starforge.contract.bounds import BODY_BYTES
 from starforge.errors import InputError
 from starforge_console.errors import TooLarge
-from starforge_console.ingest.streams import BODY_BYTES
 from starforge_console.web.body import USUAL, Patience, read_pieces
 from starforge_console.web.room import Hold, Room
 

@@ -4,7 +4,7 @@ import pytest
 
 from server.tests.web.support import ConsoleUnderTest, build_submission
 from starforge.contract.api import Problem
-from starforge_console.web.guard import BODY_BYTES, check_body
+from starforge_console.web.guard import REQUEST_BYTES, check_body
 
 JSON = {"Content-Type": "application/json"}
 
@@ -43,7 +43,7 @@ def test_every_error_is_a_problem_document(
         (b'{"spec": ' + b"9" * 5000 + b"}", 400),
         (b"{", 422),
         (b"", 422),
-        (b" " * (BODY_BYTES + 1), 413),
+        (b" " * (REQUEST_BYTES + 1), 413),
     ],
     ids=["no UTF-8", "cut UTF-8", "brackets", "objects", "long number", "cut", "empty", "large"],
 )

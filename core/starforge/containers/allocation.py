@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from starforge.containers.facts import HostFacts
+from starforge.containers.gpu_users import find_stranger
 from starforge.containers.gpus import GpuSurvey
 from starforge.containers.labels import Claim
 from starforge.containers.spec import (
@@ -35,7 +36,10 @@ def decide_allotment(
     """
     pool = require_one_node(request)
     living = [claim for claim in claims if claim.holds(facts.boot) and claim.attempt != request.attempt]
-    gpus = _choose_gpus(request, survey, {gpu for claim in living for gpu in claim.gpus}, pool.gpus_per_node)
+    labelled = {claim.container for claim in claims}
+    used = {gpu.uuid for gpu in survey.gpus if find_stranger(gpu.users, labelled)}
+    held = {gpu for claim in living for gpu in claim.gpus}
+    gpus = _choose_gpus(request, survey, held | used, pool.gpus_per_node)
     share = decide_share(pool, facts.cpus, facts.memory_bytes, len(survey.gpus))
     _require_room(request, share, living, facts)
     port = None
@@ -61,9 +65,10 @@ def _choose_gpus(request: LaunchRequest, survey: GpuSurvey, held: set[str], want
     healthy = [gpu for gpu in fitting if not gpu.why_not]
     free = [gpu.uuid for gpu in sorted(healthy, key=lambda gpu: gpu.index) if gpu.uuid not in held]
     if len(free) < wanted:
+        busy = len(healthy) - len(free)
         raise NoCapacity(
             f"{request.attempt} asks for {wanted} GPUs and {len(free)} are free here",
-            why=f"{len(fitting)} of that series, {len(healthy)} healthy, {len(healthy) - len(free)} of these held",
+            why=f"{len(fitting)} of that series, {len(healthy)} healthy, {busy} of these held or used",
         )
     return tuple(free[:wanted])
 

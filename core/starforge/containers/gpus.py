@@ -1,37 +1,39 @@
 """GPUs of this machine: which there are. Not knowing is an answer of its own, never "none" and never "all free"."""
 
-import csv
 import math
-import os
-import signal
-import subprocess
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock
 from typing import Final, Protocol, TypeAlias
 
-_FIELDS: Final = ("uuid", "index", "pci.bus_id", "name", "memory.total", "mig.mode.current")
+from starforge.containers.gpu_cards import ONE_GPU_ALONE, Card, Listing
+from starforge.containers.gpu_probe import Unsaid
+from starforge.containers.gpu_users import NOBODY, GpuUser
+from starforge.containers.nvidia_smi import PROGRAM, TIMEOUT_S, NvidiaSmiReader
+
 _MIB: Final = 1024 * 1024
 _NAMESPACE: Final = uuid.UUID("6f4a1f0e-7c55-4f4b-9a59-0d1b6f2f5f11")
-_TIMEOUT_S: Final = 20.0
 _FRESH_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One GPU. `why_not` is empty for one that can be given to a job."""
+    """One GPU. `why_not` is empty for one that can be given to a job; `users` are the processes on it."""
 
     uuid: str
     index: int
     name: str
     memory_bytes: int | None
     why_not: str = ""
+    users: tuple[GpuUser, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GpuSurvey:
-    """What was found, in the order of the machine's slots; `complaints` are lines that nobody could read."""
+    """What was found, in the order of the machine's slots; `complaints` say what could not be read or is at fault."""
 
     gpus: tuple[Gpu, ...]
     complaints: tuple[str, ...] = ()
@@ -84,14 +86,14 @@ class NvidiaSmi:
     One program runs at a time however many ask, and none is started while one that cannot be killed still hangs.
     """
 
-    def __init__(self, ceiling: int = 0, program: str = "nvidia-smi", timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(
+        self, ceiling: int = 0, program: str = PROGRAM, timeout_s: float = TIMEOUT_S, proc: Path = Path("/proc")
+    ) -> None:
         self._ceiling = ceiling
-        self._argv = [program, f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits"]
-        self._timeout_s = timeout_s
+        self._reader = NvidiaSmiReader(program, timeout_s, proc)
         self._lock = Lock()
         self._asked_at = -math.inf
         self._answer: SurveyResult = NotKnown("nvidia-smi was not asked yet")
-        self._hanging: subprocess.Popen[bytes] | None = None
 
     def survey(self) -> SurveyResult:
         """Ask the driver within the time limit; an answer that is not two seconds old stands."""
@@ -102,78 +104,51 @@ class NvidiaSmi:
             return self._answer
 
     def _ask(self) -> SurveyResult:
-        if self._hanging is not None and self._hanging.poll() is None:
-            return NotKnown(f"{self._argv[0]} hangs since an earlier question and cannot be killed")
-        said = self._run()
-        return said if isinstance(said, NotKnown) else read_listing(said, self._ceiling)
-
-    def _run(self) -> str | NotKnown:
-        try:
-            process = subprocess.Popen(  # noqa: S603 - argv is ours
-                self._argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=dict(os.environ, LC_ALL="C"),
-            )
-        except OSError as error:
-            return NotKnown(f"{self._argv[0]} cannot be run: {error}")
-        try:
-            output, _ = process.communicate(timeout=self._timeout_s)
-        except subprocess.TimeoutExpired:
-            self._hanging = None if _kill_group(process) else process
-            return NotKnown(f"{self._argv[0]} gave no answer in {self._timeout_s:g} s")
-        text = output.decode(errors="replace")
-        if process.returncode:
-            return NotKnown(f"{self._argv[0]} ended with code {process.returncode}: {text.strip()[:500]}")
-        return text
+        listing = self._reader.read_cards()
+        if isinstance(listing, Unsaid):
+            return NotKnown(listing.reason)
+        survey = build_survey(listing, self._ceiling)
+        if isinstance(survey, NotKnown):
+            return survey
+        users = self._reader.read_users()
+        if isinstance(users, Unsaid):
+            return GpuSurvey(survey.gpus, (*survey.complaints, f"who uses the GPUs is not known: {users.reason}"))
+        return build_survey(listing, self._ceiling, users)
 
 
-def read_listing(text: str, ceiling: int = 0) -> SurveyResult:
-    """The GPUs in the CSV `text`. An unreadable line is a complaint, spoils no other; no GPU at all is NotKnown."""
-    found: dict[str, tuple[str, Gpu]] = {}
-    complaints: list[str] = []
-    for row in csv.reader(text.splitlines(), skipinitialspace=True):
-        entry = _read_row([cell.strip() for cell in row])
-        if entry is None:
-            complaints.append(f"nvidia-smi said {', '.join(row)!r}, which names no GPU")
-        elif entry[1].uuid in found:
-            complaints.append(f"nvidia-smi named {entry[1].uuid} twice")
-        else:
-            found[entry[1].uuid] = entry
-    if not found:
-        return NotKnown("; ".join(complaints) or "nvidia-smi listed nothing")
-    in_slots = [gpu for _, gpu in sorted(found.values(), key=lambda entry: entry[0])]
-    if ceiling and len(in_slots) < ceiling:
-        complaints.append(f"{ceiling} GPUs are set to be offered, {len(in_slots)} are there")
-    return GpuSurvey(tuple(in_slots[:ceiling] if ceiling else in_slots), tuple(complaints))
+def build_survey(listing: Listing, ceiling: int = 0, users: Mapping[str, tuple[GpuUser, ...]] = NOBODY) -> SurveyResult:
+    """The GPUs of `listing` in the order of their slots. Pure.
+
+    A GPU at fault is kept and not offered, alone; an error that concerns the whole machine, or no GPU at all, is
+    NotKnown.
+    """
+    machine = [error.message for error in listing.errors if error.code not in ONE_GPU_ALONE]
+    single = [error.message for error in listing.errors if error.code in ONE_GPU_ALONE]
+    unread = [f"nvidia-smi said {line!r}, which names no GPU" for line in listing.unread]
+    nameless = [f"a GPU tells no UUID or index: {card.detail or card.name}" for card in listing.cards if _hides(card)]
+    cards = sorted((card for card in listing.cards if not _hides(card)), key=lambda card: (card.slot, card.index))
+    complaints = [*single, *nameless, *unread]
+    if machine or not cards:
+        return NotKnown("; ".join([*machine, *complaints]) or "nvidia-smi listed nothing")
+    complaints += [f"GPU {card.index} ({card.uuid}) is not offered: {card.detail}" for card in cards if card.why]
+    if ceiling and len(cards) < ceiling:
+        complaints.append(f"{ceiling} GPUs are set to be offered, {len(cards)} are there")
+    gpus = tuple(_build_gpu(card, users) for card in cards)
+    return GpuSurvey(gpus[:ceiling] if ceiling else gpus, tuple(complaints))
 
 
-def _read_row(cells: list[str]) -> tuple[str, Gpu] | None:
-    if len(cells) != len(_FIELDS) or not cells[0].startswith("GPU-") or not cells[1].isdigit():
-        return None
-    identity, index, slot, name, memory_mib, mig = cells
-    gpu = Gpu(
-        uuid=identity,
-        index=int(index),
-        name=name,
-        memory_bytes=int(memory_mib) * _MIB if memory_mib.isdigit() else None,
-        why_not="mig_enabled" if mig == "Enabled" else "",
+def _hides(card: Card) -> bool:
+    return card.uuid is None or card.index is None
+
+
+def _build_gpu(card: Card, users: Mapping[str, tuple[GpuUser, ...]]) -> Gpu:
+    if card.uuid is None or card.index is None:
+        raise ValueError(f"{card.name} has no UUID or index")  # build_survey lets none through
+    return Gpu(
+        uuid=card.uuid,
+        index=card.index,
+        name=card.name,
+        memory_bytes=None if card.memory_mib is None else card.memory_mib * _MIB,
+        why_not=card.why.value if card.why else "",
+        users=users.get(card.uuid, ()),
     )
-    return slot.lower(), gpu
-
-
-def _kill_group(process: "subprocess.Popen[bytes]") -> bool:
-    """Kill the program with everything it started; False when it hangs in the driver and cannot die."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(timeout=1)
-    except ProcessLookupError:
-        process.wait()
-    except subprocess.TimeoutExpired:
-        return False
-    finally:
-        if process.stdout is not None:
-            process.stdout.close()
-    return True

@@ -4,13 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from core.tests.containers.builders import make_request
+from core.tests.containers.builders import make_request, make_settings
 from starforge.containers.allocation import decide_allotment, find_rivals
 from starforge.containers.facts import HostFacts
+from starforge.containers.gpu_users import GpuUser
 from starforge.containers.gpus import Gpu, GpuSurvey
 from starforge.containers.labels import Claim, find_claim
 from starforge.containers.pulls import Progress, split_image
 from starforge.containers.seeing import build_observation, parse_time
+from starforge.containers.viewing import build_view
+from starforge.contract.executor import GpuState
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import Network, PoolRequest
 from starforge.contract.observation import Exit, Failure, NoSignal, Phase, Seen
@@ -79,6 +82,33 @@ def test_a_sick_gpu_is_left_out_alone(tmp_path: Path) -> None:
     assert decide_allotment(make_request(tmp_path), [], survey, FACTS, 24000).gpus == ("GPU-well",)
     with pytest.raises(NoCapacity, match="2 of that series, 1 healthy"):
         decide_allotment(make_request(tmp_path, gpus=2), [], survey, FACTS, 24000)
+
+
+@pytest.mark.parametrize(
+    ("container", "state"),
+    [
+        ("c1", GpuState.FREE),
+        ("", GpuState.FOREIGN),
+        ("c9", GpuState.FOREIGN),
+        (None, GpuState.QUARANTINED),
+    ],
+)
+def test_a_gpu_that_somebody_else_uses_is_not_given(tmp_path: Path, container: str | None, state: GpuState) -> None:
+    used = Gpu(uuid=FIRST, index=0, name="T4", memory_bytes=None, users=(GpuUser("7", container),))
+    survey = GpuSurvey((used, Gpu(uuid=SECOND, index=1, name="T4", memory_bytes=None)))
+    ended = claim("exited")  # its last process may take a moment to go
+    settings = make_settings(tmp_path, tmp_path)
+    assert build_view(survey, [ended], FACTS, settings, "").gpus[0].state is state
+    given = decide_allotment(make_request(tmp_path), [ended], survey, FACTS, 24000).gpus
+    assert given == ((FIRST,) if state is GpuState.FREE else (SECOND,))
+
+
+def test_a_job_may_ask_for_a_family_and_a_name_that_only_the_console_knows_is_not_refused(tmp_path: Path) -> None:
+    pool = PoolRequest(name="main", nodes=1, gpus_per_node=1, series="h100", cpus=1, memory_bytes=1024)
+    request = make_request(tmp_path, pools=(pool,))
+    for name in ("NVIDIA H100 PCIe", "NVIDIA H100 80GB HBM3", "Thing 9000"):
+        survey = GpuSurvey((Gpu(uuid=FIRST, index=0, name=name, memory_bytes=None),))
+        assert decide_allotment(request, [], survey, FACTS, 24000).gpus == (FIRST,)
 
 
 def test_a_job_of_a_series_never_gets_another_one(tmp_path: Path) -> None:

@@ -1,0 +1,165 @@
+"""Reads `nvidia-smi --query-gpu=… --format=csv`: columns by their header, in any order, else by what cells can be."""
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from starforge.containers.gpu_cards import (
+    BUS,
+    NO_FACTS,
+    UUID,
+    Card,
+    ErrorCode,
+    GpuError,
+    Why,
+    decide_why,
+    is_lost,
+    says_nothing,
+)
+
+_UUID, _INDEX, _NAME, _MEMORY, _BUS, _DRIVER = (
+    "uuid",
+    "index",
+    "name",
+    "memory.total",
+    "pci.bus_id",
+    "driver_version",
+)
+_OTHER_NAMES: Final = {"gpu_uuid": _UUID, "gpu_name": _NAME, "gpu_bus_id": _BUS, "gpu_index": _INDEX}
+_NEEDED: Final = (_INDEX, _UUID, _NAME)
+_HEADER_SIGNS: Final = frozenset({_UUID, _INDEX, _NAME, _MEMORY})
+_FIELD: Final = re.compile(r"([a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?: \[[^\]]*\])?")
+
+_MIG_UUID: Final = re.compile(r"MIG-", re.IGNORECASE)
+_MIB: Final = re.compile(r"(\d+)\s*MiB")
+_MOST_GPUS: Final = 256
+"""A bare number below it, in front of the memory, is an index; one above it is memory."""
+_MOST_MEMORY_MIB: Final = 4_000_000
+_NO_NAME: Final = re.compile(
+    r"(?:P\d+|0x[0-9a-f]+|[\d.]+(?: ?(?:MiB|MHz|W|%|C))?|enabled\*?|disabled\*?|default|exclusive_process|prohibited"
+    r"|on|off|yes|no|active|not active|wddm|tcc|mcdm|none|reset|reboot|\[.*\])",
+    re.IGNORECASE,
+)
+_PRODUCT: Final = re.compile(r"(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN)\b")
+
+
+@dataclass(slots=True)
+class Rows:
+    """The lines of one listing as they come; a header line rules those after it."""
+
+    columns: tuple[str, ...] = ()
+    """The fields in their order where they are known before any header is met."""
+    cards: list[Card] = field(default_factory=list)
+    errors: list[GpuError] = field(default_factory=list)
+    driver: str = ""
+
+    def take(self, line: str) -> bool:
+        """Read `line`; False when it is neither a header nor a GPU."""
+        cells = [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True), [])]
+        header = _read_header(cells)
+        if header:
+            self.columns = header
+            self._miss([name for name in _NEEDED if name not in header])
+            return True
+        if any(_MIG_UUID.match(cell) for cell in cells):
+            return True  # a part of a GPU is no GPU
+        named = self.columns if len(self.columns) == len(cells) else ()
+        if named:
+            return self._take_named(dict(zip(named, cells, strict=True)), cells)
+        return self._take_nameless(cells)
+
+    def _take_named(self, facts: Mapping[str, str], cells: Sequence[str]) -> bool:
+        if not facts.get(_INDEX, "").isdigit() and not UUID.fullmatch(facts.get(_UUID, "")):
+            return _UUID not in facts and _NAME in facts  # told already: a column is missing
+        if _UUID not in facts:
+            return True
+        self.driver = facts.get(_DRIVER, self.driver)
+        self._add(cells, facts)
+        return True
+
+    def _take_nameless(self, cells: Sequence[str]) -> bool:
+        if any(UUID.fullmatch(cell) for cell in cells) and len(cells) > 1:
+            self._add(cells, _guess_columns(cells))
+            return True
+        if len(cells) > 1 and any(_PRODUCT.match(cell) for cell in cells) and _has_number(cells):
+            self._miss([_UUID])
+            return True
+        return False
+
+    def _miss(self, names: Sequence[str]) -> None:
+        if not names:
+            return
+        message = (
+            f"the listing lacks {', '.join(names)}; take nvidia-smi -L,"
+            " or --query-gpu=index,uuid,name,memory.total --format=csv"
+        )
+        error = GpuError(ErrorCode.MISSING_COLUMNS, message)
+        if error not in self.errors:
+            self.errors.append(error)
+
+    def _add(self, cells: Sequence[str], facts: Mapping[str, str]) -> None:
+        named = facts if self.columns else NO_FACTS
+        card = _build_card(cells, facts, named)
+        self.cards.append(card)
+        if is_lost(cells):
+            bus = f" at {card.slot}" if card.slot else ""
+            message = f"GPU {card.index}{bus} is lost; reboot the machine to get it back"
+            self.errors.append(GpuError(ErrorCode.GPU_LOST, message, card.slot))
+
+
+def _read_header(cells: Sequence[str]) -> tuple[str, ...]:
+    matches = [_FIELD.fullmatch(cell) for cell in cells]
+    names = tuple(_OTHER_NAMES.get(match[1], match[1]) for match in matches if match)
+    return names if len(names) == len(cells) and not _HEADER_SIGNS.isdisjoint(names) else ()
+
+
+def _guess_columns(cells: Sequence[str]) -> dict[str, str]:
+    """What each cell of a row with a UUID and without a header can only be; what is ambiguous is left out."""
+    facts = {_UUID: next(cell for cell in cells if UUID.fullmatch(cell))}
+    facts[_BUS] = next((cell for cell in cells if BUS.fullmatch(cell)), "")
+    facts[_NAME] = next((cell for cell in cells if _can_be_name(cell)), "")
+    for cell in cells:
+        if _read_memory_mib(cell, least=_MOST_GPUS) is not None:
+            facts[_MEMORY] = cell
+            break
+        if cell.isdigit() and int(cell) < _MOST_GPUS:
+            facts.setdefault(_INDEX, cell)
+    return facts
+
+
+def _can_be_name(cell: str) -> bool:
+    if UUID.fullmatch(cell) or BUS.fullmatch(cell) or says_nothing(cell) or _NO_NAME.fullmatch(cell):
+        return False
+    return any(letter.isalpha() for letter in cell)
+
+
+def _has_number(cells: Sequence[str]) -> bool:
+    return any(cell.isdigit() or _MIB.fullmatch(cell) for cell in cells)
+
+
+def _read_memory_mib(cell: str, least: int = 0) -> int | None:
+    with_unit = _MIB.fullmatch(cell)
+    if with_unit:
+        return int(with_unit[1])
+    return int(cell) if cell.isdigit() and least <= int(cell) <= _MOST_MEMORY_MIB else None
+
+
+def _build_card(cells: Sequence[str], facts: Mapping[str, str], named: Mapping[str, str]) -> Card:
+    uuid = UUID.fullmatch(facts[_UUID])
+    name = facts.get(_NAME, "")
+    why, detail = decide_why(name, uuid[0] if uuid else None, cells, named)
+    if uuid is None and why is None:
+        why, detail = Why.ERR, f"the driver says {facts[_UUID] or 'nothing'} where the UUID belongs"
+    index = facts.get(_INDEX, "")
+    slot = facts.get(_BUS, "")
+    return Card(
+        index=int(index) if index.isdigit() else None,
+        uuid=uuid[0] if uuid else None,
+        name=name,
+        memory_mib=_read_memory_mib(facts.get(_MEMORY, "")),
+        slot=slot.lower() if BUS.fullmatch(slot) else "",
+        why=why,
+        detail=detail,
+    )

@@ -291,7 +291,7 @@ class ContainerHost:
             self._launcher.list_claims(),
             self._facts.load(),
             self._settings,
-            self._storage.find_trouble(),
+            self._storage.find_trouble() or self._launcher.find_lock_trouble(),
         )
 
 

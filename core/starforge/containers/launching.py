@@ -19,7 +19,7 @@ from starforge.containers.failures import StartFault, StartTrouble, classify_sta
 from starforge.containers.gpus import WITHOUT_GPUS, GpuSource, GpuSurvey, NotKnown
 from starforge.containers.images import Images
 from starforge.containers.labels import Claim, State, find_claims, name_container
-from starforge.containers.lock import hold_lock, name_attempt_lock, name_lock
+from starforge.containers.lock import LockUnusable, find_trouble, hold_lock, name_attempt_lock, name_lock
 from starforge.containers.records import Fences, make_private
 from starforge.containers.secrets import SecretFiles
 from starforge.containers.settings import HostSettings
@@ -98,6 +98,12 @@ class Launcher:
             try:
                 with self.hold_attempt(request.attempt), self.hold_lock():
                     fault = self._start_locked(request, survey, facts)
+            except LockUnusable as error:
+                # Nothing was created now, but an earlier launch of the attempt may have been answered into the void.
+                if self._find_own(request.attempt, self.list_claims()) is not None:
+                    raise
+                self._secrets.remove(request.attempt)
+                raise NodeFault(error.what, why=error.why, next_step=error.next_step) from error
             except LaunchError:
                 self._secrets.remove(request.attempt)
                 raise
@@ -109,6 +115,10 @@ class Launcher:
         """The lock under which anything is created on this engine."""
         path = name_lock(self._settings.lock_dir, self._facts.load())
         return hold_lock(path, self._settings.lock_timeout_s)
+
+    def find_lock_trouble(self) -> str:
+        """Why nothing can be launched for lack of the lock, or an empty string. Raises BackendUnreachable."""
+        return find_trouble(name_lock(self._settings.lock_dir, self._facts.load()))
 
     def hold_attempt(self, attempt: AttemptId) -> AbstractContextManager[None]:
         """The lock under which `attempt` is started; a fence needs no more, so that no other's start holds it up.

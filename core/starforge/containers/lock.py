@@ -18,6 +18,10 @@ _FOR_EVERYONE: Final = 0o666
 _ATTEMPT_LOCKS: Final = 64
 
 
+class LockUnusable(BackendUnreachable):
+    """The machine has no lock to launch under: it needs its administrator."""
+
+
 def name_lock(folder: Path, facts: HostFacts) -> Path:
     """The lock's file. Engines of one machine may share an ID, so the folder of their data tells them apart."""
     identity = hashlib.sha256(f"{facts.engine_id}{facts.root_dir}".encode()).hexdigest()
@@ -32,13 +36,28 @@ def name_attempt_lock(folder: Path, attempt: str) -> Path:
 
 @contextmanager
 def hold_lock(path: Path, timeout_s: float) -> Iterator[None]:
-    """Hold the lock; the end of the process gives it back. Raises BackendUnreachable after `timeout_s` of waiting."""
+    """Hold the lock; the end of the process gives it back.
+
+    Raises:
+        LockUnusable: its file can be neither opened nor made; nobody was waited for.
+        BackendUnreachable: another holds it for longer than `timeout_s`.
+
+    """
     descriptor = _open(path)
     try:
         _acquire(descriptor, path, time.monotonic() + timeout_s)
         yield
     finally:
         os.close(descriptor)  # gives the lock back
+
+
+def find_trouble(path: Path) -> str:
+    """Why the lock could not be held by anybody here, or an empty string."""
+    try:
+        os.close(_open(path))
+    except LockUnusable as error:
+        return str(error)
+    return ""
 
 
 def _open(path: Path) -> int:
@@ -52,10 +71,11 @@ def _open(path: Path) -> int:
                 os.fchmod(descriptor, _FOR_EVERYONE)
             return descriptor
     except OSError as error:
-        raise BackendUnreachable(
+        lacks = "" if path.parent.is_dir() else f"make the folder {path.parent}, and "
+        raise LockUnusable(
             f"the launch lock {path} cannot be opened",
-            why=str(error),
-            next_step="let this user read and write it; nothing is launched without it",
+            why=error.strerror or str(error),
+            next_step=f"{lacks}let this user read and write there; nothing is launched without it",
         ) from error
 
 

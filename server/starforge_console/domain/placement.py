@@ -18,6 +18,7 @@ from starforge.contract.launch import PoolRequest
 ONE_NODE: Final = Capabilities(multi_node=False, pools=False, live_logs=True)
 """What a fleet can do whose jobs fit one machine each."""
 
+_HOLDERS_NAMED: Final = 5
 _GIB = 1024**3
 _ROUNDING = 1e-6
 
@@ -139,26 +140,19 @@ def _find_reason(pool: PoolRequest, node: NodeView) -> str:
 def _explain_taken(pool: PoolRequest, node: NodeView) -> str:
     """Who has the GPUs that are not free, and which are left out because nobody knows their series."""
     taken = [gpu for gpu in _list_fitting(pool, node) if gpu.state is not GpuState.FREE]
-    words = [f"{count} {_name_holder(*holder)}" for holder, count in Counter(map(_find_holder, taken)).items()]
+    words = [f"{count} {holder}" for holder, count in Counter(map(_name_holder, taken)).items()]
     if pool.series is not None:
         nameless = Counter(gpu.name for gpu in node.gpus if gpu.series is None)
         words += [f"{count} more of a model without a known series: {name}" for name, count in nameless.items()]
-    return f" ({', '.join(words)})" if words else ""
+    more = len(words) - _HOLDERS_NAMED
+    words = [*words[:_HOLDERS_NAMED], *([f"and {more} more reasons"] if more > 0 else [])]
+    return f" ({'; '.join(words)})" if words else ""
 
 
-def _find_holder(gpu: GpuView) -> tuple[GpuState, str]:
-    # Each container of another install has words of its own, and none of them tells the reader more than the number.
-    return gpu.state, "" if gpu.state is GpuState.FOREIGN else gpu.why
-
-
-def _name_holder(state: GpuState, why: str) -> str:
-    match state:
-        case GpuState.FOREIGN:
-            return "held by containers of another install"
-        case GpuState.QUARANTINED:
-            return f"quarantined: {why or 'no reason known'}"
-        case _:
-            return why or "held by jobs of this console"
+def _name_holder(gpu: GpuView) -> str:
+    if gpu.state is GpuState.HELD:
+        return gpu.why or "held by jobs of this console"
+    return f"{gpu.state.value}: {gpu.why or 'no reason known'}"
 
 
 def _find_shortage(pool: PoolRequest, node: NodeView, room: _Room) -> _Short | None:

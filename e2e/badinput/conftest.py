@@ -2,20 +2,32 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from e2e.badinput.yard import Yard, make_yard
 from e2e.support.console import console_process, wait_for
+from e2e.support.disks import small_disk
 from e2e.support.engines import PrivateEngine, find_obstacle, private_engine
 from e2e.support.images import host_image
 
+_DISK_BYTES: Final = 48 << 20
+
 
 @pytest.fixture(scope="session")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateEngine]:
+def disk() -> Iterator[Path]:
+    """A small disk that console and machine see at one place."""
     obstacle = find_obstacle()
     if obstacle is not None:
         pytest.skip(obstacle)
+    with small_disk(_DISK_BYTES) as place:
+        yield place
+
+
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory: pytest.TempPathFactory, disk: Path) -> Iterator[PrivateEngine]:
+    del disk  # a machine sees what was mounted before it was made
     with private_engine(tmp_path_factory.mktemp("engine")) as engine:
         yield engine
 

@@ -158,7 +158,15 @@ def test_a_question_with_an_impossible_answer_is_refused(unharmed: Yard, query: 
     assert unharmed.api.call("GET", f"/api/v1/jobs?{query}").status == 422
 
 
+@pytest.fixture(scope="module")
+def sound(shared_yard: Yard) -> str:
+    """A job that has ended."""
+    job = shared_yard.submit(shared_yard.upload(write_sound))
+    shared_yard.probe.wait_end(job)
+    return job
+
+
 @pytest.mark.parametrize("query", ["points=0", "points=-5", "points=1e12", "points=x"])
-def test_a_curve_with_an_impossible_number_of_points_is_refused(yard: Yard, query: str) -> None:
-    job, _ = yard.run("exit 0")
+def test_a_curve_with_an_impossible_number_of_points_is_refused(sound: str, unharmed: Yard, query: str) -> None:
+    yard, job = unharmed, sound
     assert yard.api.call("GET", f"/api/v1/jobs/{job}/metrics/loss?{query}").status == 422

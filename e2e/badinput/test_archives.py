@@ -1,6 +1,8 @@
 """Workspaces that `sf` would never pack, uploaded straight to the API: refused before anything of them is started."""
 
 import tarfile
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import pytest
@@ -51,20 +53,31 @@ REFUSED: Final[dict[str, tuple[Fill, str]]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def refused(shared_yard: Yard) -> Iterator[Mapping[str, str]]:
+    """The job of each archive that is to be refused."""
+
+    def begin(fill: Fill) -> str:
+        def write(tar: tarfile.TarFile) -> None:
+            add(tar, SCRIPT, STARTED)
+            fill(tar)
+
+        return shared_yard.submit(shared_yard.upload(write))
+
+    with shared_yard.batch({what: partial(begin, fill) for what, (fill, _) in REFUSED.items()}) as jobs:
+        yield jobs
+
+
 @pytest.mark.parametrize("what", list(REFUSED))
-def test_an_archive_is_refused_by_the_name_of_its_member_and_nothing_of_it_starts(yard: Yard, what: str) -> None:
-    fill, member = REFUSED[what]
-
-    def write(tar: tarfile.TarFile) -> None:
-        add(tar, SCRIPT, STARTED)
-        fill(tar)
-
-    job = yard.submit(yard.upload(write))
-    detail = yard.probe.wait_end(job)
+def test_an_archive_is_refused_by_the_name_of_its_member_and_nothing_of_it_starts(
+    shared_yard: Yard, refused: Mapping[str, str], what: str
+) -> None:
+    job = refused[what]
+    detail = shared_yard.probe.wait_end(job)
     assert detail["job"]["state"] == "FAILED"
-    assert yard.probe.reasons(job)[-1] == "start_failed"
-    assert member in detail["job"]["note"]
-    assert not (yard.out(job) / "started").exists()
+    assert shared_yard.probe.reasons(job)[-1] == "start_failed"
+    assert REFUSED[what][1] in detail["job"]["note"]
+    assert not (shared_yard.out(job) / "started").exists()
 
 
 def test_a_member_that_is_larger_than_the_archive_is_refused(yard: Yard) -> None:

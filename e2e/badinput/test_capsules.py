@@ -62,4 +62,7 @@ def test_a_changed_capsule_fails_the_start_in_words(yard: Yard, proxy: EnginePro
     assert (detail["job"]["state"], detail["job"]["reason"]) == ("FAILED", "start_failed")
     assert detail["attempts"][0]["exit_code"] == 97
     assert "capsule was changed" in detail["job"]["note"]
+    log = yard.probe.log(job)
+    assert log.startswith("starforge: ")
+    assert "capsule" in log
     assert not (yard.out(job) / "started").exists()

@@ -1,5 +1,8 @@
 """Images in which nothing of ours can start, or that bring their own ideas of how: each fails in words, or runs."""
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +36,23 @@ def fail(yard: Yard, image: str) -> tuple[Any, str]:
     return detail, yard.console.sf("job", "show", job, cwd=yard.probe.project).stdout
 
 
+@contextmanager
+def jobs_run_as(yard: Yard, user: str | None) -> Iterator[None]:
+    """The console while its fleet's jobs run as `user`."""
+    _set_user(yard, user)
+    try:
+        yield
+    finally:
+        _set_user(yard, None)
+
+
+def _set_user(yard: Yard, user: str | None) -> None:
+    yard.console.stop()
+    with closing(sqlite3.connect(yard.console.folder / "state" / "ledger.db")) as ledger, ledger:
+        assert ledger.execute("UPDATE fleets SET user = ?", (user,)).rowcount == 1
+    yard.console.start()
+
+
 def test_an_image_without_bash_is_named_as_that(yard: Yard, machine: PrivateEngine) -> None:
     detail, shown = fail(yard, image_without_bash(machine))
     assert detail["job"]["reason"] == "start_failed"
@@ -53,6 +73,10 @@ def test_an_image_without_a_python_that_fits_is_named_as_that(
     assert detail["attempts"][0]["exit_code"] == 98
     assert "Python" in detail["job"]["note"]
     assert "3.8" in shown
+    log = yard.probe.log(detail["job"]["id"])
+    assert log.startswith("starforge: the runner needs Python 3.8 or newer; this image has ")
+    assert log.count("\n") == 1
+    assert log.strip() in shown
 
 
 def test_what_an_image_says_of_how_to_start_it_is_not_asked(yard: Yard, machine: PrivateEngine) -> None:
@@ -71,6 +95,20 @@ def test_what_an_image_says_of_how_to_start_it_is_not_asked(yard: Yard, machine:
     job, detail = yard.run(script, "--image", stubborn)
     assert detail["job"]["state"] == "SUCCEEDED"
     assert yard.probe.log(job) == "here\n12345\nthere\n"
+
+
+def test_an_image_whose_user_nobody_knows_is_named_as_that_where_jobs_run_as_the_images_user(
+    yard: Yard, machine: PrivateEngine
+) -> None:
+    unknown = image_with(machine, "starforge-test/unknown-user:1", "USER ghost")
+    with jobs_run_as(yard, "image"):
+        detail, shown = fail(yard, unknown)
+        job, sound = yard.run("id -u", "--image", "starforge-test/host:1")
+        assert sound["job"]["state"] == "SUCCEEDED"
+        assert yard.probe.log(job) == "0\n"
+    for words in ("'ghost'", "FORGE_JOB_UID", "USER as a number"):
+        assert words in detail["job"]["note"]
+    assert "'ghost'" in shown
 
 
 def test_an_image_for_another_processor_is_named_as_that(yard: Yard, machine: PrivateEngine) -> None:

@@ -1,8 +1,8 @@
 """Whatever is sent to ingest, by accident or in anger: each byte counts once, and the job ends as it did."""
 
 import gzip
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -53,9 +53,26 @@ def shared_sender(shared_yard: Yard) -> Iterator[Sender]:
     made.finish()
 
 
+@pytest.fixture(scope="module")
+def slow(shared_sender: Sender) -> Iterator[Mapping[str, Future[bool]]]:
+    """Bodies that hardly move, on their way while the module's tests run: each tells whether it was given up on."""
+    api = shared_sender.yard.api
+    ways = {
+        "ingest": (shared_sender.caller, "POST", f"{STREAMS}/log?offset=0"),
+        "api": (api, "POST", "/api/v1/jobs"),
+        "blob": (api, "PUT", "/api/v1/blobs/sha256:" + "1" * 64),
+    }
+    with ThreadPoolExecutor(len(ways)) as pool:
+        yield {
+            name: pool.submit(caller.trickle, method, path, 1000, SLOWEST_S)
+            for name, (caller, method, path) in ways.items()
+        }
+
+
 @pytest.fixture
-def sender(shared_sender: Sender) -> Iterator[Sender]:
+def sender(shared_sender: Sender, slow: Mapping[str, Future[bool]]) -> Iterator[Sender]:
     """One attempt for all tests; after each it runs as before, and not one byte of its log is another."""
+    del slow  # whatever a test does, others hold the console up at the same time
     yield shared_sender
     assert shared_sender.yard.probe.state(shared_sender.job) == "RUNNING"
     assert shared_sender.yard.probe.log(shared_sender.job).encode() == shared_sender.sent
@@ -120,19 +137,9 @@ def test_lines_nested_without_end_are_passed_over_and_told_of(sender: Sender) ->
     assert sender.caller.call("POST", "/api/ingest/v1/exit", document).status == 422
 
 
-def test_bodies_that_come_too_slowly_are_given_up_on_and_others_are_served_meanwhile(sender: Sender) -> None:
-    api = sender.yard.api
-    slow = {
-        "ingest": (sender.caller, "POST", f"{STREAMS}/log?offset=0"),
-        "api": (api, "POST", "/api/v1/jobs"),
-        "blob": (api, "PUT", "/api/v1/blobs/sha256:" + "1" * 64),
-    }
-    with ThreadPoolExecutor(len(slow)) as pool:
-        waiting = {
-            name: pool.submit(caller.trickle, method, path, 1000, SLOWEST_S)
-            for name, (caller, method, path) in slow.items()
-        }
-        assert sender.send(0, sender.sent[:10]).status == 200
-        assert api.call("GET", "/api/v1/jobs").status == 200
-        given_up = {name: answer.result() for name, answer in waiting.items()}
-    assert given_up == dict.fromkeys(slow, True)
+def test_bodies_that_come_too_slowly_are_given_up_on_and_others_are_served_meanwhile(
+    sender: Sender, slow: Mapping[str, Future[bool]]
+) -> None:
+    assert sender.send(0, sender.sent[:10]).status == 200
+    assert sender.yard.api.call("GET", "/api/v1/jobs").status == 200
+    assert {name: given_up.result() for name, given_up in slow.items()} == dict.fromkeys(slow, True)

@@ -1,6 +1,8 @@
 """Names, notes and labels of every kind: kept as they were given, and shown as text that does nothing."""
 
 import json
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -34,10 +36,32 @@ def shown(yard: Yard, *words: str) -> str:
     return yard.console.sf(*words, cwd=yard.probe.project).stdout
 
 
+@pytest.fixture(scope="module")
+def noted(shared_yard: Yard) -> Iterator[Mapping[str, str]]:
+    """A job with each text as its note and its label."""
+    begin = {what: partial(submit, shared_yard, note=text, labels={text: text}) for what, text in TEXTS.items()}
+    with shared_yard.batch(begin) as jobs:
+        yield jobs
+
+
+@pytest.fixture(scope="module")
+def stopped(shared_yard: Yard) -> Iterator[Mapping[str, str]]:
+    """A job that was stopped with each text."""
+
+    def begin(text: str) -> str:
+        job = shared_yard.begin("while :; do sleep 1; done")
+        shared_yard.probe.wait_state(job, "RUNNING")
+        words = ("job", "stop", job, "--grace", "0", "--note", text)
+        shared_yard.console.sf(*words, cwd=shared_yard.probe.project)
+        return job
+
+    with shared_yard.batch({what: partial(begin, text) for what, text in TEXTS.items()}) as jobs:
+        yield jobs
+
+
 @pytest.mark.parametrize("what", list(TEXTS))
-def test_a_note_and_labels_come_back_as_they_were_given(yard: Yard, what: str) -> None:
-    text = TEXTS[what]
-    job = submit(yard, note=text, labels={text: text})
+def test_a_note_and_labels_come_back_as_they_were_given(shared_yard: Yard, noted: Mapping[str, str], what: str) -> None:
+    yard, text, job = shared_yard, TEXTS[what], noted[what]
     detail = yard.probe.wait_end(job)
     assert detail["job"]["state"] == "SUCCEEDED"
     assert detail["spec"]["metadata"]["note"] == text
@@ -46,11 +70,8 @@ def test_a_note_and_labels_come_back_as_they_were_given(yard: Yard, what: str) -
 
 
 @pytest.mark.parametrize("what", list(TEXTS))
-def test_the_note_of_a_stop_is_one_row_of_the_list(yard: Yard, what: str) -> None:
-    text = TEXTS[what]
-    job = yard.begin("while :; do sleep 1; done")
-    yard.probe.wait_state(job, "RUNNING")
-    yard.console.sf("job", "stop", job, "--grace", "0", "--note", text, cwd=yard.probe.project)
+def test_the_note_of_a_stop_is_one_row_of_the_list(shared_yard: Yard, stopped: Mapping[str, str], what: str) -> None:
+    yard, job = shared_yard, stopped[what]
     assert yard.probe.wait_end(job)["job"]["state"] == "STOPPED"
     (row,) = [line for line in shown(yard, "job", "ls", "--limit", "500").splitlines() if line.startswith(job)]
     assert "STOPPED" in row

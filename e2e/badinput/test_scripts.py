@@ -1,5 +1,7 @@
 """Scripts that break, flood, kill, fill and forge: each job ends with a reason, and takes nobody with it."""
 
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import pytest
@@ -94,9 +96,23 @@ def test_a_job_over_its_memory_is_told_so(yard: Yard) -> None:
     assert yard.probe.log(job) == "begun\n"
 
 
+@pytest.fixture(scope="module")
+def forging(shared_yard: Yard) -> Iterator[Mapping[str, str]]:
+    """The job of each forgery."""
+
+    def begin(forgery: str) -> str:
+        return shared_yard.begin(f"echo before\n{ATTEMPT}{forgery.format(pipe=PIPE)}\necho after")
+
+    with shared_yard.batch({what: partial(begin, forgery) for what, forgery in FORGERIES.items()}) as jobs:
+        yield jobs
+
+
 @pytest.mark.parametrize("what", list(FORGERIES))
-def test_a_job_that_forges_its_own_record_still_ends_and_no_file_of_others_is_read(yard: Yard, what: str) -> None:
-    job, detail = yard.run(f"echo before\n{ATTEMPT}{FORGERIES[what].format(pipe=PIPE)}\necho after")
+def test_a_job_that_forges_its_own_record_still_ends_and_no_file_of_others_is_read(
+    shared_yard: Yard, forging: Mapping[str, str], what: str
+) -> None:
+    yard, job = shared_yard, forging[what]
+    detail = yard.probe.wait_end(job)
     assert detail["job"]["state"] in {"SUCCEEDED", "FAILED"}
     assert detail["job"]["note"]
     assert "root:" not in yard.probe.log(job)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -18,6 +19,15 @@ pytestmark = pytest.mark.engine
 MARK = ".starforge-storage"
 HOLD = 'while [ ! -e "$FORGE_OUT_DIR/go" ]; do sleep 0.1; done; echo done'
 COUNT = 'echo x >> "$FORGE_OUT_DIR/starts"; '
+
+
+LOOKS: Final = {"FORGE_RECONCILE_S": "2"}
+"""What another console gives back, nobody tells: it is seen at the next look."""
+
+
+@pytest.fixture(scope="module")
+def settings() -> dict[str, str]:
+    return LOOKS
 
 
 @contextmanager
@@ -63,7 +73,9 @@ def serve(console: ConsoleProcess, **settings: str) -> subprocess.CompletedProce
 def test_two_consoles_never_put_two_jobs_on_one_gpu(yard: Yard, image: str, folder: Path) -> None:
     machine, held = yard.machine, Counter[str]()
     with ExitStack() as stack:
-        other = make_yard(machine, stack.enter_context(console_process(folder / "other", machine.socket_path)), image)
+        other = make_yard(
+            machine, stack.enter_context(console_process(folder / "other", machine.socket_path, LOOKS)), image
+        )
         jobs = [(one, one.begin("sleep 1; echo done")) for _ in range(3) for one in (yard, other)]
 
         def look() -> bool:
@@ -81,7 +93,7 @@ def test_two_consoles_never_put_two_jobs_on_one_gpu(yard: Yard, image: str, fold
 
 
 def test_what_another_console_holds_is_waited_for_and_left_alone(yard: Yard, image: str, folder: Path) -> None:
-    with console_process(folder / "stranger", yard.machine.socket_path) as console:
+    with console_process(folder / "stranger", yard.machine.socket_path, LOOKS) as console:
         stranger = make_yard(yard.machine, console, image)
         theirs = stranger.begin(HOLD, profile="any:2")
         stranger.probe.wait_state(theirs, "RUNNING")

@@ -5,7 +5,8 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -49,6 +50,21 @@ class Yard:
         write_script(self.probe, script)
         return self.probe.submit(*options, profile=profile)
 
+    @contextmanager
+    def batch(self, begin: Mapping[str, Callable[[], str]], limit_s: float = 60.0) -> Iterator[Mapping[str, str]]:
+        """Begin jobs side by side and let them all end, whatever comes of each; afterwards nothing may be held."""
+        jobs = {what: start() for what, start in begin.items()}
+        try:
+            wait_for(lambda: self._have_ended(jobs.values()), "a batch of jobs to end", limit_s)
+            yield jobs
+            self.check_nothing_is_held()
+        finally:
+            self.end_all()
+
+    def _have_ended(self, jobs: Iterable[str]) -> bool:
+        states = {job["id"]: job["state"] for job in self.show_jobs()}
+        return all(states[job] in ENDED for job in jobs)
+
     def upload(self, fill: Fill) -> dict[str, Any]:
         """Upload an archive that `fill` writes, under its digest; gives what a spec says of it."""
         content = pack(fill)
@@ -82,7 +98,11 @@ class Yard:
                 self.probe.wait_state(job, *ENDED, limit_s=30)
 
     def list_jobs(self) -> list[str]:
-        return [str(job["id"]) for job in self.console.get("/api/v1/jobs", self.probe.token)["items"]]
+        return [str(job["id"]) for job in self.show_jobs()]
+
+    def show_jobs(self) -> Any:  # noqa: ANN401 - a JSON answer
+        """The list of jobs, as the API gives it."""
+        return self.console.get("/api/v1/jobs?limit=500", self.probe.token)["items"]
 
     def run_folder(self, job: str) -> Path:
         return self.console.storage / "runs" / job
@@ -98,7 +118,7 @@ class Yard:
 
     def check_nothing_is_held(self) -> None:
         """Every job has ended or says what it waits for, no container holds a GPU, and a job that takes all runs."""
-        for job in self.console.get("/api/v1/jobs", self.probe.token)["items"]:
+        for job in self.show_jobs():
             assert job["state"] in ENDED or job["note"], job
         wait_for(
             lambda: not self.machine.engine.list_containers(GPU_LABEL), "every container with a GPU to be gone", 20

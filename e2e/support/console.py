@@ -39,7 +39,7 @@ class ConsoleProcess:
 
     def __init__(self, folder: Path, docker_socket: str, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder
-        self.storage = folder / "storage"
+        self.storage = Path((settings or {}).get("FORGE_STORAGE_ROOT", folder / "storage"))
         self.projects = folder / "projects"
         self.port, self.ingest_port = find_free_port(), find_free_port()
         self.url = f"http://127.0.0.1:{self.port}"

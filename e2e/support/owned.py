@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,10 +69,19 @@ def remove_abandoned(parent: Path) -> None:
             _remove_if_abandoned(folder)
 
 
+def unmount_below(folder: Path) -> None:
+    """Unmount everything below `folder`, also what somebody still uses."""
+    places = [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for place in places:
+        if place.is_relative_to(folder):
+            subprocess.run(["umount", "--lazy", place], check=False, capture_output=True)
+
+
 def _remove_if_abandoned(folder: Path) -> None:
     claim = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unmount_below(folder)
         shutil.rmtree(folder)
     finally:
         os.close(claim)

@@ -1,5 +1,6 @@
 """What tests own host-wide: folders that outlive a killed owner, and numbers that no two machines share."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,6 +46,21 @@ def test_a_folder_whose_owner_lives_is_left_alone_and_one_of_a_dead_owner_is_rem
     owner.wait(timeout=20)
     with owned_folder(tmp_path) as own:
         assert list(tmp_path.iterdir()) == [own]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_a_disk_in_a_dead_owners_folder_is_unmounted(owner: "subprocess.Popen[str]", tmp_path: Path) -> None:
+    place = _folder_of(owner) / "disk"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "small", place], check=True)
+    try:
+        owner.kill()
+        owner.wait(timeout=20)
+        with owned_folder(tmp_path) as own:
+            assert list(tmp_path.iterdir()) == [own]
+        assert str(place) not in Path("/proc/self/mountinfo").read_text()
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=False, capture_output=True)
 
 
 def test_what_is_no_owned_folder_is_never_removed(tmp_path: Path) -> None:

@@ -1,0 +1,22 @@
+"""A small disk of a test's own, to be filled."""
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from e2e.support.owned import owned_folder, unmount_below
+
+
+@contextlib.contextmanager
+def small_disk(size_bytes: int) -> Iterator[Path]:
+    """A file system of that size, which everybody can reach; a machine that is made later sees it too."""
+    with owned_folder() as folder:
+        folder.chmod(0o755)
+        place = folder / "disk"
+        place.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=0755", "small", place], check=True)
+        try:
+            yield place
+        finally:
+            unmount_below(folder)

@@ -1,8 +1,9 @@
 """What a machine offers, from its GPUs and from what the listing claims: pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from starforge.containers.facts import HostFacts
+from starforge.containers.gpu_users import find_stranger
 from starforge.containers.gpus import WITHOUT_GPUS, Gpu, GpuSurvey, NotKnown, SurveyResult
 from starforge.containers.labels import Claim
 from starforge.containers.settings import HostSettings
@@ -14,9 +15,11 @@ def build_view(
 ) -> NodeView:
     """The machine as placement sees it. `trouble` is why it takes nothing now, or empty.
 
-    What another install's containers hold is foreign; of CPUs and memory they take their part as ours do. GPUs that are
-    not known leave CPUs and memory to offer.
+    What another install's containers hold is foreign, and so is a GPU that a process outside every labelled container
+    uses; of CPUs and memory other installs take their part as ours do. GPUs that are not known leave CPUs and memory
+    to offer.
     """
+    labelled = {claim.container for claim in claims}
     living = [claim for claim in claims if claim.holds(facts.boot)]
     holders = {gpu: claim for claim in living for gpu in claim.gpus}
     unknown = ""
@@ -25,7 +28,7 @@ def build_view(
         survey = GpuSurvey(())
     return NodeView(
         name=settings.node,
-        gpus=tuple(_view_gpu(gpu, holders.get(gpu.uuid), settings.install) for gpu in survey.gpus),
+        gpus=tuple(_view_gpu(gpu, holders.get(gpu.uuid), settings.install, labelled) for gpu in survey.gpus),
         cpus=facts.cpus,
         memory_bytes=facts.memory_bytes,
         held={claim.attempt: (claim.cpus, claim.memory_bytes) for claim in living},
@@ -35,14 +38,17 @@ def build_view(
     )
 
 
-def _view_gpu(gpu: Gpu, holder: Claim | None, install: str) -> GpuView:
+def _view_gpu(gpu: Gpu, holder: Claim | None, install: str, labelled: Collection[str]) -> GpuView:
     state, why = GpuState.FREE, ""
+    stranger = find_stranger(gpu.users, labelled)
     if holder is not None and holder.install != install:
         state, why = GpuState.FOREIGN, f"held by containers of another install ({holder.install})"
     elif holder is not None:
         state = GpuState.HELD
     elif gpu.why_not:
         state, why = GpuState.QUARANTINED, gpu.why_not
+    elif stranger is not None:
+        state, why = (GpuState.FOREIGN if stranger.known else GpuState.QUARANTINED), stranger.why
     return GpuView(
         uuid=gpu.uuid,
         index=gpu.index,

@@ -186,6 +186,56 @@ attempt_outputs = Table(
 )
 """Artifacts and checkpoints that an attempt has told of."""
 
+nodes = Table(
+    "nodes",
+    ledger,
+    Column("name", Text, primary_key=True),
+    Column("fleet", Text, ForeignKey("fleets.name"), nullable=False, index=True),
+    Column("hostname", Text, nullable=False),
+    Column("advertise", Text, nullable=False),
+    Column("certificate", Text, nullable=False),
+    # The one before, until the node has signed with the new one: the answer to a join may have been lost.
+    Column("previous_certificate", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("legacy", Boolean, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("fence_seen", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("epoch_nonce", Text, nullable=False),
+    Column("counter", BigInteger, nullable=False),
+    Column("joined_at", Float, nullable=False),
+    Column("joined_from", Text, nullable=False),
+    Column("heartbeat_at", Float),
+    Column("report", LargeBinary),
+    Column("drained_why", Text, nullable=False),
+)
+"""Machines that joined, removed ones included: a name is never given to another machine."""
+
+join_tokens = Table(
+    "join_tokens",
+    ledger,
+    Column("id", Serial, primary_key=True),
+    Column("hash", Text, nullable=False, unique=True),
+    Column("fleet", Text, ForeignKey("fleets.name"), nullable=False, index=True),
+    Column("uses_left", Integer, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+    Column("revoked_at", Float),
+    sqlite_autoincrement=True,
+)
+
+gpu_series = Table(
+    "gpu_series",
+    ledger,
+    Column("name", Text, primary_key=True),
+    Column("series", Text, nullable=False),
+    Column("added_by", Text, nullable=False),
+    Column("added_at", Float, nullable=False),
+)
+"""Names of GPUs that the built-in registry does not know."""
+
 streams = Table(
     "streams",
     series,

@@ -1,0 +1,104 @@
+"""What nodes are called, where they may be reached, and what is advised when they are not. Pure."""
+
+import ipaddress
+import re
+from collections.abc import Container
+from enum import StrEnum
+from itertools import count
+from typing import Final
+from urllib.parse import urlsplit
+
+from starforge.errors import InputError
+
+LONGEST_NAME: Final = 40
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
+_HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\.?")
+
+
+class NodeState(StrEnum):
+    """What an administrator wants of a node."""
+
+    ACTIVE = "active"
+    DRAINING = "draining"
+    LOST = "lost"
+    REMOVED = "removed"
+
+
+def name_node(hostname: str, taken: Container[str]) -> str:
+    """A name for a machine that calls itself `hostname`: its first label, and a number when that is `taken`."""
+    stem = _NOT_IN_NAMES.sub("-", hostname.partition(".")[0].lower()).strip("-")[:LONGEST_NAME].rstrip("-") or "node"
+    if stem not in taken:
+        return stem
+    for number in count(2):
+        suffix = f"-{number}"
+        name = stem[: LONGEST_NAME - len(suffix)].rstrip("-") + suffix
+        if name not in taken:
+            return name
+    raise AssertionError  # the count has no end
+
+
+def check_advertise(address: str) -> str:
+    """`address` when the console could call it as `HOST:PORT`.
+
+    Raises:
+        InputError: it has another form, or names every address and so none.
+
+    """
+    host, port = _split(address)
+    if not host or port is None or not 0 < port < 1 << 16:
+        raise _refuse(address, "it must read HOST:PORT, with an IPv6 address in brackets")
+    try:
+        known = ipaddress.ip_address(host)
+    except ValueError:
+        if not _HOST.fullmatch(host) or host.replace(".", "").isdigit():
+            raise _refuse(address, f"{host!r} is neither an address nor a host's name") from None
+        return address
+    if known.is_unspecified or known.is_multicast:
+        raise _refuse(address, f"{host} names no single machine")
+    return address
+
+
+def explain_unreachable(why: str, advertise: str, joined_from: str) -> str:
+    """`why` a node was not reached, with the advice that it may sit behind address translation where that shows."""
+    host, _ = _split(advertise)
+    if not why or not joined_from or _same_address(host, joined_from):
+        return why
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return why  # a name says nothing about where the join came from
+    return (
+        f"{why}; it joined from {joined_from} and advertises {advertise}: NAT? Forward a port to it and join again"
+        " with --advertise HOST:PORT"
+    )
+
+
+def _split(address: str) -> tuple[str, int | None]:
+    parts = urlsplit(f"//{address}")
+    try:
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "", None
+    if parts.netloc != address or parts.username is not None or (":" in host and not address.startswith("[")):
+        return "", None
+    return host, port
+
+
+def _same_address(one: str, other: str) -> bool:
+    try:
+        return _plain(one) == _plain(other)
+    except ValueError:
+        return one == other
+
+
+def _plain(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    address = ipaddress.ip_address(text)
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _refuse(address: str, why: str) -> InputError:
+    return InputError(
+        f"{address!r:.80} is no address at which the console could call a node",
+        why=why,
+        next_step="join again with --advertise HOST:PORT",
+    )

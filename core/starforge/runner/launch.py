@@ -6,10 +6,9 @@ import os
 import sys
 import time
 from dataclasses import dataclass
-from typing import Optional
+from typing import TYPE_CHECKING, List, Optional, Tuple
 
 from starforge.contract import capsule as contract
-from starforge.runner.checkpoints import Committed, find_newest
 from starforge.runner.desk import Desk
 from starforge.runner.endings import Refusal
 from starforge.runner.masking import build_patterns
@@ -18,6 +17,9 @@ from starforge.runner.prepare import Launch, apply_plan, build_launch, make_repo
 from starforge.runner.probe import refuse_unfit_image
 from starforge.runner.processes import Child, become_subreaper
 from starforge.runner.verify import publish_work, unpack_workspace, wait_for_work
+
+if TYPE_CHECKING:
+    from starforge.runner.checkpoints import Committed
 
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 
@@ -38,7 +40,7 @@ def start_training(capsule: contract.Capsule, desk: Desk) -> Optional[Started]:
     refuse_unfit_image(capsule.requirements, {**os.environ, **capsule.platform_env, **capsule.plan.env})
     desk.check()
     _make_directories(places)
-    resume, problems = find_newest([places.ckpt, *capsule.resume_from])
+    resume, problems = _find_newest([places.ckpt, *capsule.resume_from])
     for problem in problems:
         spool.event("note", code="checkpoint_damaged", message=problem)
     _prepare_work(capsule, desk, resume)
@@ -81,6 +83,22 @@ def _make_directories(places: Places) -> None:
     except OSError as error:
         text = f"{error}: the attempt's directory must be writable for user {os.getuid()} of the container"
         raise Refusal(contract.EXIT_REQUIREMENTS, "start_failed", text) from error
+
+
+def _find_newest(roots: List[str]) -> Tuple[Optional[Committed], List[str]]:
+    if not any(map(_holds_something, roots)):
+        return None, []
+    from starforge.runner.checkpoints import find_newest  # noqa: PLC0415 - a first attempt does not pay for it
+
+    return find_newest(roots)
+
+
+def _holds_something(directory: str) -> bool:
+    try:
+        with os.scandir(directory) as entries:
+            return any(True for _ in entries)
+    except OSError:
+        return False  # it is gone, or no directory: nothing to go on from
 
 
 def _declare_unmasked(desk: Desk) -> None:

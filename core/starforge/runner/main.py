@@ -7,7 +7,6 @@ import time
 from typing import List, Optional, Tuple
 
 from starforge.contract import capsule as contract
-from starforge.runner.conclude import build_record, conclude
 from starforge.runner.desk import Desk, open_desk
 from starforge.runner.endings import Ending, Interrupted, Refusal
 from starforge.runner.launch import start_training
@@ -81,6 +80,8 @@ def _run_attempt(desk: Desk, refusal: Optional[Refusal]) -> Ending:
 
 def _conclude(desk: Desk, ending: Ending) -> int:
     """Report the end. Whatever fails of that, the code is the ending's."""
+    from starforge.runner.conclude import build_record  # noqa: PLC0415 - the training process does not wait for it
+
     if ending.message is not None:
         text = f"starforge: {ending.message}"
         desk.steps.bound("saying how it ended", lambda: _tell(desk, text), None, _TELLING_S)
@@ -98,6 +99,8 @@ def _tell(desk: Desk, text: str) -> None:
 
 
 def _write_record(desk: Desk, record: contract.ExitRecord) -> contract.ExitRecord:
+    from starforge.runner.conclude import conclude  # noqa: PLC0415 - see above
+
     try:
         return conclude(record, desk.spool, desk.places, desk.steps)
     except OSError as error:

@@ -6,12 +6,14 @@ import json
 import os
 import sys
 from dataclasses import dataclass
-from typing import Dict, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Tuple
 
 from starforge.contract import capsule as contract
-from starforge.runner.checkpoints import Committed
 from starforge.runner.endings import Refusal
 from starforge.runner.places import Places
+
+if TYPE_CHECKING:
+    from starforge.runner.checkpoints import Committed
 
 HOOK_DIRECTORY = "hook"  # inside the runner's archive: a sitecustomize of its own
 _NOT_FOR_THE_JOB = (contract.ENV_CAPSULE_DIGEST, contract.ENV_SECRETS_DIR)

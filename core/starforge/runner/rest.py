@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 
-from starforge.runner import sender, watch, wire
+from starforge.runner import conclude, sender, watch, wire
 
-__all__ = ["sender", "watch", "wire"]
+__all__ = ["conclude", "sender", "watch", "wire"]
 
 # What a minimal Python may lack; whoever uses it says so. Codecs are else loaded by the first name of a host or file.
 with contextlib.suppress(ImportError):

@@ -85,7 +85,10 @@ class ContainerHost:
 
         """
         if request.install != self._settings.install:
-            raise LaunchRefused(f"{request.attempt} is of install {request.install}, not {self._settings.install}")
+            raise LaunchRefused(
+                f"{request.attempt} is of install {request.install}, not {self._settings.install}",
+                next_step="look at which consoles use this machine: each has a state directory of its own",
+            )
         require_one_node(request)
         if self._verdicts.find(request.attempt) or self._preparations.has(request.attempt):
             return
@@ -191,6 +194,13 @@ class ContainerHost:
         except (BackendUnreachable, EngineError) as error:
             return NoSignal(reason=str(error))
 
+    def find_engine_root(self) -> str | None:
+        """Where the engine keeps images and containers; None while it does not answer."""
+        try:
+            return self._facts.load().root_dir
+        except (BackendUnreachable, EngineError):
+            return None
+
     def sweep(self, known: Collection[AttemptId]) -> Swept:
         """Remove what is `created` or ended and not `known`; what runs is left alone whoever knows it.
 
@@ -234,7 +244,11 @@ class ContainerHost:
             return
         mismatch = image.find_mismatch(self._facts.load())
         if mismatch:
-            raise LaunchRefused(f"{request.image} cannot run on {self._settings.node}", why=mismatch)
+            raise LaunchRefused(
+                f"{request.image} cannot run on {self._settings.node}",
+                why=mismatch,
+                next_step="choose an image that is built for this machine",
+            )
         try:
             fault = self._launcher.start(request)
         except ImageAbsent:

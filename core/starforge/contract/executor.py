@@ -42,6 +42,8 @@ class GpuState(StrEnum):
     HELD = "held"
     FOREIGN = "foreign"
     QUARANTINED = "quarantined"
+    BLOCKED = "blocked"
+    """Its machine does not answer: whatever ran there may still run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

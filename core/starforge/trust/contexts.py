@@ -6,14 +6,16 @@ Standard library alone. Python has no name for two things that OpenSSL does: see
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final
 
 _NO_CHECK_TIME: Final = ssl.VerifyFlags(0x200000)
 """X509_V_FLAG_NO_CHECK_TIME of OpenSSL: the certificate is pinned, so its dates say nothing, and clocks err."""
 
 
-def build_server_context(own: Path, peer: str) -> ssl.SSLContext:
+def build_server_context(own: Path, peer: str, refused: Callable[[str], None] | None = None) -> ssl.SSLContext:
     """A context that presents the key and certificate in `own` and lets in the PEM certificate `peer` alone.
+
+    `refused` is told why somebody was not let in: in TLS 1.3 the caller learns nothing, and event loops say nothing.
 
     Raises:
         OSError: `own` cannot be read (ssl.SSLError: it holds no pair, or `peer` is no certificate).
@@ -21,6 +23,8 @@ def build_server_context(own: Path, peer: str) -> ssl.SSLContext:
     """
     context = _build(ssl.PROTOCOL_TLS_SERVER, own, peer)
     context.num_tickets = 0  # every connection proves its certificate
+    if refused is not None:
+        context.sslobject_class = _build_telling(refused)
     return context
 
 
@@ -29,25 +33,18 @@ def build_client_context(own: Path, peer: str) -> ssl.SSLContext:
     return _build(ssl.PROTOCOL_TLS_CLIENT, own, peer)
 
 
-class LiveContext(ssl.SSLContext):
-    """A server's context that is built anew for each connection whenever `load` gives another one.
+def _build_telling(refused: Callable[[str], None]) -> type[ssl.SSLObject]:
+    class Telling(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            try:
+                super().do_handshake()
+            except ssl.SSLWantReadError:
+                raise
+            except ssl.SSLError as error:
+                refused(" ".join(filter(None, (error.reason, getattr(error, "verify_message", "")))))
+                raise
 
-    A context only ever learns certificates and forgets none, so a join that renews them needs a new one; servers take
-    their context once and ask it to wrap each connection.
-    """
-
-    def __new__(cls, load: Callable[[], ssl.SSLContext]) -> Self:
-        """`load` gives the context of the moment."""
-        context = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
-        context._load = load
-        return context
-
-    def __init__(self, load: Callable[[], ssl.SSLContext]) -> None:
-        self._load = load
-
-    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:  # noqa: ANN401 - passed on
-        """One connection, in the context of the moment."""
-        return self._load().wrap_bio(*arguments, **options)
+    return Telling
 
 
 def _build(protocol: int, own: Path, peer: str) -> ssl.SSLContext:

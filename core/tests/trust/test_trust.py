@@ -9,7 +9,7 @@ import pytest
 from starforge.contract.registration import EPOCH_PURPOSE, HEARTBEAT_PURPOSE, signed_bytes
 from starforge.errors import ProjectError, SpecError
 from starforge.trust.certificates import Identity, load_public_key, make_identity
-from starforge.trust.contexts import LiveContext, build_client_context, build_server_context
+from starforge.trust.contexts import build_client_context, build_server_context
 from starforge.trust.signatures import Signer, is_signed
 
 NODE, CONSOLE, STRANGER = (make_identity(name) for name in ("n3", "console", "stranger"))
@@ -75,16 +75,14 @@ def test_an_older_protocol_is_refused(file_of: Callable[[Identity], Path]) -> No
         talk(server, client)
 
 
-def test_a_live_context_lets_in_the_new_peer_and_no_longer_the_old_one(file_of: Callable[[Identity], Path]) -> None:
-    trusted = CONSOLE
-    server = LiveContext(lambda: build_server_context(file_of(NODE), trusted.certificate))
-    old = build_client_context(file_of(CONSOLE), NODE.certificate)
-    assert talk(server, old) == b"hello"
-
-    trusted = STRANGER
-    assert talk(server, build_client_context(file_of(STRANGER), NODE.certificate)) == b"hello"
+def test_the_server_is_told_why_somebody_was_not_let_in(file_of: Callable[[Identity], Path]) -> None:
+    told: list[str] = []
+    server = build_server_context(file_of(NODE), CONSOLE.certificate, told.append)
     with pytest.raises(ssl.SSLCertVerificationError):
-        talk(server, old)
+        talk(server, build_client_context(file_of(STRANGER), NODE.certificate))
+    assert told == ["CERTIFICATE_VERIFY_FAILED self-signed certificate"]
+    assert talk(server, build_client_context(file_of(CONSOLE), NODE.certificate)) == b"hello"
+    assert len(told) == 1
 
 
 @pytest.mark.parametrize(

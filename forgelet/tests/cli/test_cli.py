@@ -22,16 +22,16 @@ def test_the_version_option_names_the_program() -> None:
     assert (done.returncode, done.stdout) == (0, f"forgelet {version('starforge-forgelet')}\n")
 
 
-def test_help_says_that_joining_a_machine_comes_later() -> None:
+def test_help_lists_what_it_can_do() -> None:
     done = _forgelet("--help")
     assert done.returncode == 0
-    assert "come with a later release" in " ".join(done.stdout.split())
+    assert "join     Register this machine with a console." in done.stdout
 
 
-def test_a_command_that_is_not_there_yet_is_refused_by_name() -> None:
-    done = _forgelet("join", "--server", "https://console.example")
+def test_a_command_that_is_not_there_is_refused_with_the_nearest_one() -> None:
+    done = _forgelet("jion")
     assert done.returncode == 2
-    assert "No such command 'join'" in done.stderr
+    assert "There is no command 'jion'. Did you mean 'join'?" in done.stderr
 
 
 def test_the_three_packages_have_one_version_that_no_public_index_accepts() -> None:

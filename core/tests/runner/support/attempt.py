@@ -147,6 +147,8 @@ class Attempt:
             for stream in (process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
+        # Python's own removal, which pytest would use, does not get down every tree that a job makes.
+        subprocess.run(["rm", "-rf", "--", str(self.root)], check=True)
 
     def control(self, desired: contract.Desired, grace_s: float | None = None, sequence: int = 1) -> None:
         """Wish something of the attempt, as the console does: by rename."""

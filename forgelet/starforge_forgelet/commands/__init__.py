@@ -1,0 +1,1 @@
+"""The commands of `forgelet`, one module each."""

@@ -1,0 +1,168 @@
+"""Join: registers this machine with a console and keeps what comes back. Only this imports what makes certificates."""
+
+import base64
+import platform
+import socket
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from starforge import __version__
+from starforge.containers.gpus import NotKnown
+from starforge.contract.launch import Secret
+from starforge.contract.registration import REJOIN_PURPOSE, JoinAnswer, JoinRequest, signed_bytes
+from starforge.errors import InputError, NotFound, ProjectError
+from starforge.trust.certificates import Identity, make_identity
+from starforge.trust.signatures import Signer
+from starforge_forgelet.console import ConsoleLink
+from starforge_forgelet.node import build_gpus
+from starforge_forgelet.settings import NodeSettings
+from starforge_forgelet.state import NodeIdentity, NodeState
+
+DEFAULT_PORT: Final = 7070
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """What the administrator gave. `advertise` is `HOST:PORT`, or empty for the address that faces the console."""
+
+    server: str
+    fleet: str
+    token: Secret
+    advertise: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """How it went: the identity, and what the console said beside it."""
+
+    identity: NodeIdentity
+    answer: JoinAnswer
+
+
+async def join(joining: Joining, settings: NodeSettings) -> Joined:
+    """Register this machine, or renew what it has, and keep that; nothing is kept when the console says no.
+
+    Raises:
+        InputError: what was given cannot be used.
+        ProjectError: the state directory cannot be used, or the storage root differs from the console's.
+        Refused, Unavailable: the console's answer, or none.
+
+    """
+    server = check_server(joining.server)
+    state = NodeState(settings.state_dir)
+    state.prepare()
+    advertise = joining.advertise or f"{find_own_address(server)}:{DEFAULT_PORT}"
+    check_address(advertise)
+    hostname = socket.gethostname()
+    new = make_identity(hostname)
+    survey = build_gpus(settings, hostname).survey()
+    request = JoinRequest(
+        token=joining.token.reveal(),
+        fleet=joining.fleet,
+        hostname=hostname,
+        advertise=advertise,
+        certificate=new.certificate,
+        version=__version__,
+        architecture=platform.machine(),
+        gpus=() if isinstance(survey, NotKnown) else tuple(gpu.name for gpu in survey.gpus),
+        gpus_unknown=survey.reason if isinstance(survey, NotKnown) else "",
+        **_prove_identity(state, new),
+    )
+    link = ConsoleLink(server)
+    try:
+        answer = await link.join(request)
+    finally:
+        await link.close()
+    _require_storage(settings, answer)
+    identity = _build_identity(server, advertise, answer)
+    state.write_identity(identity, new.pem, answer.fence)
+    return Joined(identity, answer)
+
+
+def check_server(server: str) -> str:
+    """`server` without a slash at its end. Raises InputError."""
+    parts = urlsplit(server)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        raise InputError(f"{server!r} is no address of a console", next_step="give one such as https://forge.corp")
+    return server.rstrip("/")
+
+
+def check_address(address: str) -> None:
+    """Raises InputError when `address` is not HOST:PORT (an IPv6 address in brackets)."""
+    parts = urlsplit(f"//{address}")
+    try:
+        usable = bool(parts.hostname) and parts.port is not None and parts.port > 0 and parts.netloc == address
+    except ValueError:
+        usable = False
+    if not usable or parts.username is not None or any(sign in address for sign in "/?#@ "):
+        raise InputError(
+            f"{address!r} is no address that a console could call",
+            next_step="give HOST:PORT, with an IPv6 address in brackets",
+        )
+
+
+def find_own_address(server: str) -> str:
+    """The address of this machine that faces `server`; an IPv6 one in brackets. No packet is sent.
+
+    Raises:
+        InputError: there is no way there.
+
+    """
+    parts = urlsplit(server)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    why = ""
+    try:
+        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_DGRAM)
+    except OSError as error:
+        found, why = [], str(error)
+    for family, kind, protocol, _, address in found:
+        try:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.connect(address)
+                own = str(probe.getsockname()[0])
+        except OSError as error:
+            why = str(error)
+            continue
+        return f"[{own}]" if family == socket.AF_INET6 else own
+    raise InputError(
+        f"no address of this machine faces {server}",
+        why=why or "its name has no address",
+        next_step="name the address at which the console reaches this machine: --advertise HOST:PORT",
+    )
+
+
+def _prove_identity(state: NodeState, new: Identity) -> dict[str, str]:
+    """What shows that this machine is the node that it was; nothing for a new one, or when its key is lost."""
+    try:
+        before = state.load_identity()
+        signer = Signer(state.load_pem())
+    except (NotFound, ProjectError):
+        return {}
+    message = signed_bytes(REJOIN_PURPOSE, before.install, before.node, (0, 0), new.certificate.encode())
+    return {"rejoin": before.node, "rejoin_proof": base64.b64encode(signer.sign(message)).decode("ascii")}
+
+
+def _require_storage(settings: NodeSettings, answer: JoinAnswer) -> None:
+    own = settings.storage_root
+    if own is not None and str(own) != answer.storage_root:
+        raise ProjectError(
+            f"FORGE_STORAGE_ROOT is {own} here and {answer.storage_root} on the console",
+            why="the share must be mounted at the same path on the console and on every machine",
+            next_step="mount it there, or correct the setting, then join again",
+        )
+
+
+def _build_identity(server: str, advertise: str, answer: JoinAnswer) -> NodeIdentity:
+    return NodeIdentity(
+        node=answer.node,
+        fleet=answer.fleet,
+        install=answer.install,
+        server=server,
+        console_certificate=answer.certificate,
+        advertise=advertise,
+        storage_root=answer.storage_root,
+        storage_id=answer.storage_id,
+        ingest_url=answer.ingest_url,
+        heartbeat_s=answer.heartbeat_s,
+    )

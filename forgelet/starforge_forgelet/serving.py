@@ -1,0 +1,137 @@
+"""Serve: one node over HTTP, let in by certificate, with its heartbeats, until TERM or INT.
+
+A join while it serves gives the machine a new certificate and perhaps a new console: then everything is built anew, and
+the listening socket stays, so that nobody is turned away meanwhile.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from typing import Final
+
+import uvicorn
+
+from starforge.errors import ProjectError
+from starforge.trust.contexts import build_server_context
+from starforge.trust.signatures import Signer
+from starforge_forgelet.api import build_app
+from starforge_forgelet.console import ConsoleLink
+from starforge_forgelet.heartbeat import Heartbeats
+from starforge_forgelet.node import Node, build_node
+from starforge_forgelet.settings import NodeSettings
+from starforge_forgelet.state import NodeState
+
+_KEEP_ALIVE_S: Final = 75
+"""Longer than the console keeps an idle connection, so that it is never the daemon that closes one in use."""
+_LOOK_S: Final = 1.0
+_SHUTDOWN_S: Final = 5
+_BACKLOG: Final = 256
+
+_log = logging.getLogger("forgelet")
+
+
+def serve(settings: NodeSettings, host: str, port: int) -> None:
+    """Serve until TERM or INT; containers are untouched by the end.
+
+    Raises:
+        NotFound: the machine has not joined.
+        ProjectError: the state directory, the secrets folder or the address cannot be used.
+
+    """
+    state = NodeState(settings.state_dir)
+    state.load_identity()
+    with _listen(host, port) as listener:
+        asyncio.run(_serve(settings, state, listener))
+
+
+async def _serve(settings: NodeSettings, state: NodeState, listener: socket.socket) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    while not stop.is_set():
+        version = state.find_identity_version()
+        async with _running(settings, state, listener):
+            while not stop.is_set() and state.find_identity_version() == version:
+                await _wait(stop)
+        if not stop.is_set():
+            _log.info("this machine has joined again: serving anew")
+
+
+@contextlib.asynccontextmanager
+async def _running(settings: NodeSettings, state: NodeState, listener: socket.socket) -> AsyncIterator[None]:
+    """One node as its present identity says, serving on `listener` and beating."""
+    node = build_node(settings, state)
+    link = ConsoleLink(node.identity.server)
+    beats = Heartbeats(node, state, link, Signer(state.load_pem()))
+    tls = build_server_context(state.key_file, node.identity.console_certificate, _say_refused)
+    server = _Server(_configure(node, tls))
+    await node.start(beats.wake)
+    tasks = [
+        asyncio.create_task(server.run_on(listener.dup()), name="http"),
+        asyncio.create_task(beats.run(), name="heartbeats"),
+    ]
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await node.close()
+        await link.close()
+
+
+class _Server(uvicorn.Server):
+    """A server whose signals are handled by whoever runs it."""
+
+    async def run_on(self, listener: socket.socket) -> None:
+        """Serve on `listener`, which it closes, until `should_exit`."""
+        await self._serve([listener])
+
+
+def _configure(node: Node, tls: ssl.SSLContext) -> uvicorn.Config:
+    return uvicorn.Config(
+        build_app(node),
+        loop="asyncio",
+        http="h11",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
+        ssl_context_factory=lambda _config, _default: tls,
+    )
+
+
+def _say_refused(why: str) -> None:
+    """A refused caller sees a cut connection and nothing else: who mends it must find the reason here."""
+    _log.warning("a caller was refused: %s; if that was the console, run 'forgelet join' again", why)
+
+
+@contextlib.contextmanager
+def _listen(host: str, port: int) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise ProjectError(
+            f"{host}:{port} cannot be listened on",
+            why=str(error),
+            next_step="end what listens there, or name another port and join again with it",
+        ) from error
+    # Connections inherit it; without it an answer's body waits for its head to be acknowledged.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with listener:
+        yield listener
+
+
+async def _wait(stop: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LOOK_S):
+            await stop.wait()

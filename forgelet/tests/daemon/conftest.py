@@ -1,0 +1,48 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.tests.containers.builders import memory_folder
+from core.tests.containers.conftest import remove_all
+from e2e.support.engines import PrivateEngine, find_obstacle, private_engine
+from e2e.support.images import host_image
+from e2e.support.owned import owned_folder
+from forgelet.tests.support.daemons import Daemon, daemon_process, wait_for_epoch
+from forgelet.tests.support.registrar import Registrar, serve_registrar
+
+
+@pytest.fixture(scope="session")
+def machine() -> Iterator[PrivateEngine]:
+    obstacle = find_obstacle()
+    if obstacle:
+        pytest.skip(obstacle)
+    with owned_folder() as root, private_engine(root, "--live-restore") as machine:
+        host_image(machine)
+        yield machine
+
+
+@pytest.fixture
+def registrar(tmp_path: Path) -> Iterator[Registrar]:
+    storage = tmp_path / "storage"
+    storage.mkdir()
+    (storage / ".starforge-storage").write_text("storage-1\n")
+    with serve_registrar(Registrar(storage_root=str(storage))) as registrar:
+        yield registrar
+
+
+@pytest.fixture
+def daemon(machine: PrivateEngine, tmp_path: Path) -> Iterator[Daemon]:
+    """A machine that has not joined yet; whatever it started is removed at the end."""
+    with memory_folder() as secrets, daemon_process(Daemon(tmp_path, machine.socket_path, secrets)) as daemon:
+        yield daemon
+    remove_all(machine)
+
+
+@pytest.fixture
+def serving(daemon: Daemon, registrar: Registrar) -> Daemon:
+    """The machine, joined and serving in its first epoch."""
+    daemon.join(registrar.url, "gpu")
+    daemon.start()
+    wait_for_epoch(registrar, 1)
+    return daemon

@@ -1,0 +1,1 @@
+"""The fleet kind `node`: machines that each run a forgelet."""

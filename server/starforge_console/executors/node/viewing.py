@@ -1,0 +1,83 @@
+"""What a node offers, from what it last told and how it was last reached: pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from starforge import __version__
+from starforge.contract.executor import GpuState, GpuView, NodeView
+from starforge.contract.wire import OLDEST_WIRE_VERSION, WIRE_VERSION, NodeReport
+from starforge_console.executors.node.directory import KnownNode, NodeStanding
+
+UNREACHABLE_AFTER_S: Final = 30.0
+"""Three heartbeats: then its GPUs show as blocked, and nothing is placed there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How the node was last called: `why` is empty when it answered, None when nobody called it yet."""
+
+    why: str | None = None
+
+
+def build_view(node: KnownNode, reach: Reach, now: float, series_of: Callable[[str], str | None]) -> NodeView:
+    """The node's capacity; one that takes no jobs says why, and one that is away shows its GPUs as blocked."""
+    why_not = find_reason(node, reach, now)
+    view = node.report.view if node.report is not None else None
+    if view is None:
+        unknown = node.report.view_unknown if node.report is not None else "it has told nothing yet"
+        return NodeView(
+            name=node.name, gpus=(), cpus=0.0, memory_bytes=0, accepts=False, why_not=why_not, gpus_unknown=unknown
+        )
+    gpus = tuple(replace(gpu, series=series_of(gpu.name)) for gpu in view.gpus)
+    if is_away(node, reach, now):
+        gpus = tuple(_block(gpu) for gpu in gpus)
+    accepts = view.accepts and not why_not
+    return replace(view, name=node.name, gpus=gpus, accepts=accepts, why_not=why_not or view.why_not)
+
+
+def find_reason(node: KnownNode, reach: Reach, now: float) -> str:
+    """Why nothing is placed on the node; empty when nothing of its standing or reach forbids it."""
+    if node.standing is not NodeStanding.ACTIVE:
+        return {
+            NodeStanding.DRAINING: "draining: it takes no new jobs",
+            NodeStanding.LOST: "marked lost",
+            NodeStanding.REMOVED: "removed from the fleet",
+        }[node.standing]
+    report = node.report
+    if report is None or node.heard_at is None:
+        return "no heartbeat was heard yet"
+    silent_s = now - node.heard_at
+    if silent_s > UNREACHABLE_AFTER_S:
+        return f"no heartbeat for {silent_s:.0f} s"
+    if reach.why is None:
+        return "it was not called yet"
+    if reach.why:
+        return f"unreachable from console: {reach.why}"
+    return _find_own_reason(node, report)
+
+
+def is_away(node: KnownNode, reach: Reach, now: float) -> bool:
+    """Whether nobody knows what becomes of what runs there."""
+    if node.standing is NodeStanding.LOST or node.heard_at is None or bool(reach.why):
+        return True
+    return now - node.heard_at > UNREACHABLE_AFTER_S
+
+
+def _find_own_reason(node: KnownNode, report: NodeReport) -> str:
+    if report.superseded:
+        return "two daemons with one identity: end one, then run 'forgelet join' on the machine that stays"
+    if report.oldest_wire > WIRE_VERSION or report.newest_wire < OLDEST_WIRE_VERSION:
+        return f"its forgelet {report.version} and this console {__version__} do not understand each other: upgrade"
+    if report.fence < node.fence:
+        return "it was marked lost and still has to clean up for that"
+    if report.view is None:
+        return report.view_unknown or "its engine does not answer"
+    return ""
+
+
+def _block(gpu: GpuView) -> GpuView:
+    """What is free or held behind a silence is neither; what was out of use before stays that."""
+    if gpu.state in {GpuState.FREE, GpuState.HELD}:
+        return replace(gpu, state=GpuState.BLOCKED, why="its machine does not answer")
+    return gpu

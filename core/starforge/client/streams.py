@@ -11,7 +11,7 @@ from starforge.client.console import Console, LogPart
 from starforge.client.http import Connection
 from starforge.client.patience import PATIENT, Outage, Patience, take_next
 from starforge.contract.api import EventView, JobView
-from starforge.contract.states import ENDED, JobState
+from starforge.contract.states import ENDED, JobState, has_ended_for_good
 from starforge.errors import Busy, Unavailable
 
 POLL_WAIT_S: Final = 20
@@ -81,7 +81,7 @@ class Start:
 
 def is_over(job: JobView) -> bool:
     """Whether the job has ended and will not be retried by itself."""
-    return job.state in set(ENDED) and not (job.state == JobState.FAILED and job.retry_at is not None)
+    return has_ended_for_good(job.state, job.retry_at)
 
 
 def follow(

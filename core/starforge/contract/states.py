@@ -122,6 +122,11 @@ FREE_OF_CHARGE: Final = frozenset({_R.NO_CAPACITY, _R.NODE_FAULT, _R.INTERRUPTED
 """Reasons that lie with the infrastructure: the job is run again and its retries are not touched."""
 
 
+def has_ended_for_good(state: str, retry_at: float | None) -> bool:
+    """Whether nothing happens to a job of that state by itself any more; one that is to be retried goes on."""
+    return state in ENDED and retry_at is None
+
+
 def advance(state: JobState | None, reason: Reason, history: Sequence[str] = ()) -> JobState:
     """The state that follows `state` for `reason`.
 

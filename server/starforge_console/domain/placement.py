@@ -139,6 +139,7 @@ def _find_reason(pool: PoolRequest, node: NodeView) -> str:
 
 def _explain_taken(pool: PoolRequest, node: NodeView) -> str:
     """Who has the GPUs that are not free, and which are left out because nobody knows their series."""
+    # Joined by commas: a semicolon parts the machines of a note.
     taken = [gpu for gpu in _list_fitting(pool, node) if gpu.state is not GpuState.FREE]
     words = [f"{count} {holder}" for holder, count in Counter(map(_name_holder, taken)).items()]
     if pool.series is not None:
@@ -146,7 +147,7 @@ def _explain_taken(pool: PoolRequest, node: NodeView) -> str:
         words += [f"{count} more of a model without a known series: {name}" for name, count in nameless.items()]
     more = len(words) - _HOLDERS_NAMED
     words = [*words[:_HOLDERS_NAMED], *([f"and {more} more reasons"] if more > 0 else [])]
-    return f" ({'; '.join(words)})" if words else ""
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _name_holder(gpu: GpuView) -> str:

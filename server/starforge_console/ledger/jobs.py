@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from starforge.contract.ids import AttemptId, Digest, JobId
 from starforge.contract.launch import PoolRequest
-from starforge.contract.states import ENDED, HOLDS_A_PLACE, DesiredState, JobState, Reason
+from starforge.contract.states import HOLDS_A_PLACE, DesiredState, JobState, Reason, has_ended_for_good
 from starforge.errors import Conflict, NotFound
 from starforge_console.ledger.moves import Change, Guard, JobRef, enter, move, note_timeline
 from starforge_console.ledger.pools import write_pools
@@ -112,7 +112,7 @@ def load_spec(connection: Connection, job_id: JobId) -> str:
     """The spec of the job as JSON. Raises NotFound."""
     spec = connection.execute(select(jobs.c.spec).where(jobs.c.id == job_id)).scalar()
     if spec is None:
-        raise NotFound(f"there is no job {job_id}")
+        raise NotFound(f"there is no job {job_id}", next_step="`sf job ls` lists them")
     return str(spec)
 
 
@@ -127,7 +127,7 @@ def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
     row = connection.execute(select(jobs.c.state, jobs.c.retry_at).where(jobs.c.id == job_id)).first()
     if row is None:
         raise NotFound(f"there is no job {job_id}", next_step="'sf job ls' lists the jobs")
-    if JobState(row.state) not in ENDED or row.retry_at is not None:
+    if not has_ended_for_good(row.state, row.retry_at):
         raise Conflict(
             f"job {job_id} is {row.state}", why="only a job that has ended can be deleted", next_step="stop it first"
         )

@@ -2,31 +2,16 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, or_, select
+from sqlalchemy import Connection, Row, Select, func, or_, select
 
-from starforge.contract.states import ENDED
+from starforge_console.ledger.search import ACTIVE, ENDED_STATES, JobSearch, apply_search, is_active
 from starforge_console.ledger.tables import attempts, events, jobs, users
 from starforge_console.ledger.views import EventRecord, JobRecord
 
 CHANGED_AT_MOST: Final = 2000
-_ENDED: Final = sorted(state.value for state in ENDED)
-_ESCAPE: Final = "\\"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSearch:
-    """Which jobs are wanted; None and "" do not filter. `state` may be `ACTIVE`: what has not ended for good."""
-
-    state: str | None = None
-    user: str | None = None
-    project: str | None = None
-    text: str = ""
-
-
-ACTIVE: Final = "ACTIVE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +28,7 @@ class JobLine:
 
 def search_jobs(connection: Connection, wanted: JobSearch, limit: int, offset: int) -> list[JobLine]:
     """One page of the jobs that are wanted, newest first."""
-    query = _filter(_line_query(), wanted).order_by(jobs.c.submitted_at.desc(), jobs.c.id.desc())
+    query = apply_search(_line_query(), wanted).order_by(jobs.c.submitted_at.desc(), jobs.c.id.desc())
     return [_line(row) for row in connection.execute(query.limit(limit).offset(offset)).all()]
 
 
@@ -57,20 +42,20 @@ def list_unsettled(connection: Connection, recent: int) -> tuple[dict[str, JobLi
     """Every job that has not ended for good or is named by one of the `recent` newest events; that event's number."""
     last = load_last_event(connection)
     touched = select(events.c.job_id).where(events.c.number > last - recent)
-    query = _line_query().where(or_(_active(), jobs.c.id.in_(touched))).limit(CHANGED_AT_MOST)
+    query = _line_query().where(or_(is_active(), jobs.c.id.in_(touched))).limit(CHANGED_AT_MOST)
     return {row.id: _line(row) for row in connection.execute(query).all()}, last
 
 
 def count_jobs(connection: Connection, wanted: JobSearch) -> Mapping[str, int]:
     """How many of the wanted jobs (whatever their state) are in each state, and how many are `ACTIVE`."""
-    every = JobSearch(user=wanted.user, project=wanted.project, text=wanted.text)
-    source = _filter(select(jobs.c.state, func.count().label("jobs")).select_from(jobs.join(users)), every)
+    every = replace(wanted, state=None, before=None)
+    source = apply_search(select(jobs.c.state, func.count().label("jobs")).select_from(jobs.join(users)), every)
     counts = {row.state: int(row.jobs) for row in connection.execute(source.group_by(jobs.c.state)).all()}
-    retried = _filter(select(func.count()).select_from(jobs.join(users)), every).where(
-        jobs.c.state.in_(_ENDED), jobs.c.retry_at.is_not(None)
+    retried = apply_search(select(func.count()).select_from(jobs.join(users)), every).where(
+        jobs.c.state.in_(ENDED_STATES), jobs.c.retry_at.is_not(None)
     )
     waiting = int(connection.execute(retried).scalar() or 0)
-    return counts | {ACTIVE: waiting + sum(count for state, count in counts.items() if state not in _ENDED)}
+    return counts | {ACTIVE: waiting + sum(count for state, count in counts.items() if state not in ENDED_STATES)}
 
 
 def list_owners(connection: Connection) -> list[str]:
@@ -112,35 +97,6 @@ def _line_query() -> Select[Any]:
         .join(users, users.c.id == jobs.c.user_id)
         .outerjoin(attempts, attempts.c.id == jobs.c.attempt_id)
     )
-
-
-def _active() -> ColumnElement[bool]:
-    return or_(jobs.c.state.not_in(_ENDED), jobs.c.retry_at.is_not(None))
-
-
-def _filter(query: Select[Any], wanted: JobSearch) -> Select[Any]:
-    if wanted.state == ACTIVE:
-        query = query.where(_active())
-    elif wanted.state is not None:
-        query = query.where(jobs.c.state == wanted.state)
-    if wanted.user is not None:
-        query = query.where(users.c.name == wanted.user)
-    if wanted.project is not None:
-        query = query.where(jobs.c.project == wanted.project)
-    if wanted.text:
-        pattern = "%" + _escape(wanted.text.lower()) + "%"
-        found = [
-            func.lower(column).like(pattern, escape=_ESCAPE)
-            for column in (jobs.c.id, jobs.c.name, jobs.c.project, users.c.name, jobs.c.spec)
-        ]
-        query = query.where(or_(*found))
-    return query
-
-
-def _escape(text: str) -> str:
-    for special in (_ESCAPE, "%", "_"):
-        text = text.replace(special, _ESCAPE + special)
-    return text
 
 
 def _line(row: Row[Any]) -> JobLine:

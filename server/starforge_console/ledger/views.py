@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, select, tuple_
+from sqlalchemy import Connection, Row, Select, func, select
 
 from starforge.errors import NotFound
+from starforge_console.ledger.search import JobSearch, apply_search
 from starforge_console.ledger.tables import attempts, events, jobs, users
 
 
@@ -81,28 +82,10 @@ class AttemptRecord:
     finalised_at: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFilter:
-    """Which jobs a list shows; None does not filter. `before` is the (submitted_at, id) of the page before."""
-
-    state: str | None = None
-    user: str | None = None
-    project: str | None = None
-    before: tuple[float, str] | None = None
-
-
-def list_jobs(connection: Connection, wanted: JobFilter, limit: int) -> Sequence[JobRecord]:
-    """At most `limit` jobs, newest first."""
+def list_jobs(connection: Connection, wanted: JobSearch, limit: int) -> Sequence[JobRecord]:
+    """At most `limit` of the wanted jobs, newest first."""
     query = _job_query().order_by(jobs.c.submitted_at.desc(), jobs.c.id.desc()).limit(limit)
-    if wanted.state is not None:
-        query = query.where(jobs.c.state == wanted.state)
-    if wanted.user is not None:
-        query = query.where(users.c.name == wanted.user)
-    if wanted.project is not None:
-        query = query.where(jobs.c.project == wanted.project)
-    if wanted.before is not None:
-        query = query.where(tuple_(jobs.c.submitted_at, jobs.c.id) < tuple_(*wanted.before))
-    return [_job(row) for row in connection.execute(query).all()]
+    return [_job(row) for row in connection.execute(apply_search(query, wanted)).all()]
 
 
 def load_job(connection: Connection, job_id: str) -> JobRecord:

@@ -14,7 +14,7 @@ from starforge.contract.api import (
     EventList,
 )
 from starforge.contract.capsule import STREAM_LOG
-from starforge.contract.states import ENDED, JobState
+from starforge.contract.states import has_ended_for_good
 from starforge_console.ledger.views import AttemptRecord, JobRecord, list_attempts, list_events, load_job
 from starforge_console.wakeups import job_topic, stream_topic
 from starforge_console.web.attempts import choose_attempt
@@ -115,7 +115,7 @@ class _LogView:
     @property
     def job_ended(self) -> bool:
         """Whether no further attempt comes by itself."""
-        return JobState(self.job.state) in ENDED and self.job.retry_at is None
+        return has_ended_for_good(self.job.state, self.job.retry_at)
 
     @property
     def has_newer(self) -> bool:

@@ -19,7 +19,7 @@ from starforge.contract.api import (
 )
 from starforge.contract.ids import JobId
 from starforge.contract.jobspec import JobSpec
-from starforge.contract.states import ENDED, DesiredState, JobState
+from starforge.contract.states import ENDED, DesiredState, JobState, has_ended_for_good
 from starforge.errors import Unavailable
 from starforge_console.accounts.sign_in import check_owner
 from starforge_console.assembly.layout import StorageLayout
@@ -27,9 +27,9 @@ from starforge_console.assembly.removal import remove_tree
 from starforge_console.ledger.endings import hurry_cleanup, list_unclean_of
 from starforge_console.ledger.jobs import delete_job, list_deletable, wish_stop
 from starforge_console.ledger.moves import Guard
+from starforge_console.ledger.search import JobSearch
 from starforge_console.ledger.series import delete_series
 from starforge_console.ledger.views import (
-    JobFilter,
     list_attempts,
     list_events,
     list_jobs,
@@ -94,7 +94,7 @@ async def list_all_jobs(  # noqa: PLR0913 - one parameter a filter
 ) -> Response:
     """Jobs of all users, newest first."""
     before = None if cursor is None else parse_cursor(cursor)
-    wanted = JobFilter(state=state.value if state else None, user=user, project=project, before=before)
+    wanted = JobSearch(state=state.value if state else None, user=user, project=project, before=before)
     found = await services.ledger.read(lambda c: list_jobs(c, wanted, limit + 1))
     page = found[:limit]
     following = build_cursor(page[-1]) if len(found) > limit else None
@@ -145,7 +145,7 @@ async def delete_ended_job(services: Services, account: Submitter, job_id: str) 
     """Remove an ended job with its logs, curves, work and checkpoints, for its owner and administrators."""
     record = await services.ledger.read(lambda c: load_job(c, job_id))
     check_owner(account, record.user_id, f"delete job {job_id}")
-    if JobState(record.state) in ENDED and record.retry_at is None:
+    if has_ended_for_good(record.state, record.retry_at):
         await _clean_up_now(services, JobId(job_id))
     attempts = await services.ledger.read(lambda c: list_deletable(c, JobId(job_id)))
     # The record goes last: where anything before it fails, the job is still there to be deleted again.

@@ -84,8 +84,8 @@ def test_the_reason_says_who_holds_what_is_not_free() -> None:
     view = fleet(node("a", 0, gpus=(*gpus, replace(gpus[0], series=None, why=""))))
     assert place_on_one_node(ask(2, series="h100"), view) == NoRoom(
         per_node={
-            "a": "1 of 7 h100 GPUs free, 2 asked for (2 foreign: held by containers of another install (lab);"
-            " 1 quarantined: uncorrected ECC; 2 held by jobs of this console; 1 held by nobody that we know; 1 more of"
+            "a": "1 of 7 h100 GPUs free, 2 asked for (2 foreign: held by containers of another install (lab),"
+            " 1 quarantined: uncorrected ECC, 2 held by jobs of this console, 1 held by nobody that we know, 1 more of"
             " a model without a known series: X1)"
         }
     )

@@ -6,7 +6,7 @@ from typing import Final
 
 from starforge.contract.api import AdmissionRecord, AttemptView, CheckpointView, EventView, LogState, Outputs
 from starforge.contract.jobspec import JobSpec
-from starforge.contract.states import ENDED, DesiredState, JobState
+from starforge.contract.states import DesiredState, has_ended_for_good
 from starforge_console.ledger.listing import JobLine, list_newest_events, load_lines
 from starforge_console.ledger.series import list_keys
 from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
@@ -99,7 +99,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
 
 def has_ended(line: JobLine) -> bool:
     """Whether nothing happens to the job by itself any more."""
-    return JobState(line.job.state) in ENDED and line.job.retry_at is None
+    return has_ended_for_good(line.job.state, line.job.retry_at)
 
 
 def split_note(note: str) -> list[tuple[str, str]]:

@@ -11,9 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from starforge.contract.states import JobState
 from starforge_console.ledger.listing import (
-    ACTIVE,
     JobLine,
-    JobSearch,
     count_jobs,
     list_owners,
     list_projects,
@@ -21,6 +19,7 @@ from starforge_console.ledger.listing import (
     load_lines,
     search_jobs,
 )
+from starforge_console.ledger.search import ACTIVE, JobSearch
 from starforge_console.web.deps import ApiServices, Services
 from starforge_console.web.jobs import stop_job
 from starforge_console.web.pages.job_view import has_ended

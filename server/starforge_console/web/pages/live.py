@@ -13,13 +13,13 @@ from starforge.contract.capsule import STREAM_LOG, STREAM_METRICS
 from starforge.errors import NotFound
 from starforge_console.ledger.listing import (
     JobLine,
-    JobSearch,
     count_jobs,
     list_touched,
     list_unsettled,
     load_last_event,
     load_lines,
 )
+from starforge_console.ledger.search import JobSearch
 from starforge_console.wakeups import JOBS, QUEUE, job_topic, stream_topic
 from starforge_console.web.deps import ApiServices, Polls, Services
 from starforge_console.web.i18n.words import Words

@@ -101,6 +101,24 @@ def serve() -> None:
     sys.exit(app.run(settings))
 
 
+@main.command("explain-exit")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with a stable schema.")
+def explain_exit(files: tuple[str, ...], *, as_json: bool) -> None:
+    """Say why an attempt ended or never began, from evidence alone.
+
+    A FILE holds what docker inspect printed, the words of an engine or a registry, or evidence of ours; without one, or
+    for -, it is standard input. Evidence of ours is an object with any of: engine (code, out_of_memory, started_at,
+    finished_at, engine_started_at, error), record (the runner's exit.json), desired, stop_sent, message, exit_code.
+
+    The JSON holds category, reason, fault, cause, summary, advice, evidence, retryable, costs_retry and confidence; for
+    several files it is a list of these, each with its file.
+    """
+    from starforge_console.diagnosis.command import show_exits  # noqa: PLC0415 - a help text needs none of it
+
+    show_exits(files or ("-",), as_json=as_json)
+
+
 @main.group(cls=_Commands)
 def token() -> None:
     """Personal tokens."""

@@ -1,7 +1,6 @@
-"""What an engine's words mean: for a pull, and for a container that could not be created or started.
+"""What to do about an engine's refusal: of a pull, and of a container that could not be created or started.
 
-Codes do not tell these apart (a registry's 401 and 503 both arrive as 500, a missing bash and a missing runc both as
-400), so the text decides. Tables are read from the top; the first that matches counts.
+What the words mean stands in `start_replies` and `pull_replies`; the engine's code decides where words are not known.
 """
 
 import re
@@ -10,6 +9,9 @@ from enum import StrEnum, auto
 from typing import Final
 
 from starforge.containers.engine import EngineError
+from starforge.containers.pull_replies import PULL, UNDECIDED
+from starforge.containers.replies import Fault, Reply, find_reply
+from starforge.containers.start_replies import START
 from starforge.contract.observation import Failure
 
 
@@ -54,23 +56,6 @@ class StartFault:
         return Failure.NODE_FAULT if self.trouble in {StartTrouble.NODE, StartTrouble.GONE} else Failure.START_FAILED
 
 
-_PULL: Final = (
-    (re.compile(r"no space left on device|read-only file system|input/output error"), PullTrouble.NODE),
-    (
-        re.compile(r"toomanyrequests|too many requests|\b429\b|received unexpected HTTP status: 5\d\d"),
-        PullTrouble.PASSING,
-    ),
-    (
-        re.compile(
-            r"unauthorized|denied|no basic auth credentials|authentication required|not found|manifest unknown"
-            r"|name unknown|invalid reference|invalid repository|must be lowercase|no matching manifest"
-            r"|unsupported|failed verification|repository name|manifest invalid",
-            re.IGNORECASE,
-        ),
-        PullTrouble.DENIED,
-    ),
-)
-
 _BAD_REQUEST: Final = 400
 _SERVER_ERROR: Final = 500
 _NOT_THE_REQUEST: Final = frozenset({404, 408, 409, 429})
@@ -81,27 +66,26 @@ _LIMIT_NAMES: Final = {"7": "nofile", "8": "memlock"}
 _NO_SUCH_CONTAINER: Final = "no such container"
 _NO_SUCH_IMAGE: Final = re.compile(r"no such image", re.IGNORECASE)
 
-_START: Final = (
-    (r"no space left on device", StartTrouble.NODE, "this machine's disk is full"),
-    (r"containerd\.sock|connection error", StartTrouble.NODE, "the engine has lost containerd"),
-    (r"fork/exec [^ ]*: no such file or directory", StartTrouble.NODE, "the engine's runc is missing"),
-    (r'exec: "bash": executable file not found', StartTrouble.JOB, "the image has no bash"),
-    (r'exec: "bash": permission denied', StartTrouble.JOB, "the image's bash may not be executed"),
-    (r"exec format error", StartTrouble.JOB, "the image is for another processor"),
-    (r"unable to find (user|group)", StartTrouble.JOB, "the image does not know the user"),
-    (r"could not select device driver", StartTrouble.NODE, "the engine has no such GPU runtime"),
-    (r"error running hook|nvidia-container-cli", StartTrouble.NODE, "the GPU runtime refused"),
-    (r"CDI device injection failed|unresolvable CDI", StartTrouble.NODE, "the engine does not know these CDI devices"),
-    (r"bind source path does not exist", StartTrouble.NODE, "a folder to mount is missing on this machine"),
-    (r"invalid mount config", StartTrouble.NODE, "a folder cannot be mounted on this machine"),
-)
+_TROUBLE_OF_PULL: Final = {
+    Fault.USER_ERROR: PullTrouble.DENIED,
+    Fault.USER_ERROR_OR_PLACEMENT: PullTrouble.DENIED,
+    Fault.NODE_FAULT: PullTrouble.NODE,
+    Fault.RETRYABLE: PullTrouble.PASSING,
+}
+_TROUBLE_OF_START: Final = {
+    Fault.USER_ERROR: StartTrouble.JOB,
+    Fault.USER_ERROR_OR_PLACEMENT: StartTrouble.JOB,
+    Fault.NODE_FAULT: StartTrouble.NODE,
+    Fault.RETRYABLE: StartTrouble.NODE,
+    Fault.DUPLICATE: StartTrouble.NODE,
+}
 
 
 def classify_pull(error: EngineError) -> PullTrouble:
     """What to do about a pull that ended so. Of what nobody has seen before only a refusal of the request stays."""
-    for pattern, trouble in _PULL:
-        if pattern.search(error.message):
-            return trouble
+    reply = find_reply(PULL, error.message)
+    if reply is not None:
+        return _TROUBLE_OF_PULL[reply.fault]
     return PullTrouble.DENIED if refuses_request(error) else PullTrouble.PASSING
 
 
@@ -141,7 +125,16 @@ def find_init_refusal(log: bytes) -> str:
 
 def classify_message(said: str) -> StartFault | None:
     """The meaning of an engine's sentence about a start, or None for one that is not known."""
-    for pattern, trouble, meaning in _START:
-        if re.search(pattern, said):
-            return StartFault(trouble, f"{meaning}: {said}")
-    return None
+    reply = find_reply(START, said)
+    return None if reply is None else StartFault(_TROUBLE_OF_START[reply.fault], f"{reply.meaning}: {said}")
+
+
+def explain_reply(said: str) -> Reply:
+    """What `said` means, whatever it was said about; of a sentence that is not known it says so."""
+    unknown = Reply(Fault.UNKNOWN, "this reply is not known", "read its words; report them if they recur")
+    return find_reply((*START, *PULL, *UNDECIDED), said) or unknown
+
+
+def tells_of_pull(said: str) -> bool:
+    """Whether `said` is known as a sentence about fetching an image, and not about a start."""
+    return find_reply(START, said) is None and find_reply(PULL, said) is not None

@@ -17,6 +17,7 @@ SIGKILL_CODE: Final = 137
 SIGTERM_CODE: Final = 143
 LOST_CODE: Final = 255
 
+_SIGNALS: Final = {SIGKILL_CODE: "killed with signal 9", SIGTERM_CODE: "ended by signal 15"}
 _BEFORE_START: Final = {
     EXIT_CAPSULE_CHANGED: "the capsule was changed after it was made",
     EXIT_NO_PYTHON: "the image has no usable Python (3.8 or newer)",
@@ -179,16 +180,22 @@ def _unwished_end(evidence: ExitEvidence) -> ExitReason | None:
 
 def _nonzero(evidence: ExitEvidence) -> ExitReason:
     code = _code(evidence)
-    if evidence.record is None and code == SIGKILL_CODE:
-        return _reason(
-            evidence,
-            Reason.EXITED_NONZERO,
-            Category.UNKNOWN,
-            "killed with signal 9, and nothing says by whom",
-            Confidence.UNKNOWN,
-        )
+    untold = _find_untold(evidence, code)
+    if untold:
+        return _reason(evidence, Reason.EXITED_NONZERO, Category.UNKNOWN, untold, Confidence.UNKNOWN)
     told = evidence.record.message if evidence.record is not None else None
     return _reason(evidence, Reason.EXITED_NONZERO, Category.USER_ERROR, told or f"exit code {code}")
+
+
+def _find_untold(evidence: ExitEvidence, code: int | None) -> str:
+    """What an exit code leaves open where no record tells more; empty for one that speaks for itself."""
+    if evidence.record is not None:
+        return ""
+    if code in _SIGNALS:
+        return f"{_SIGNALS[code]}, and nothing says by whom"
+    if code == LOST_CODE and evidence.engine is not None and evidence.engine.engine_started_at is None:
+        return "255 is a job's own code, or what an engine says of an exit that it lost; nothing says which"
+    return ""
 
 
 def _code(evidence: ExitEvidence) -> int | None:

@@ -134,6 +134,13 @@ def test_a_kill_by_an_engine_restart_is_interrupted_and_one_by_nobody_known_is_u
     restarted = engine(code=137, engine_started_at=150.0)
     assert explain(restarted, None).reason is Reason.INTERRUPTED
     assert explain(engine(code=137), None).category is Category.UNKNOWN
+    assert explain(engine(code=143), None).category is Category.UNKNOWN
+    assert explain(engine(code=143), record(code=143)).category is Category.USER_ERROR
+
+
+def test_255_of_an_engine_whose_start_is_not_known_may_be_a_lost_exit() -> None:
+    assert explain(engine(code=255, engine_started_at=None), None).category is Category.UNKNOWN
+    assert explain(engine(code=255, engine_started_at=170.0), None).category is Category.USER_ERROR
 
 
 def test_a_job_that_the_backend_ended_at_its_limit_is_told_so() -> None:

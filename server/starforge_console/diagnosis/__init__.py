@@ -1,0 +1,1 @@
+"""Explanations of what went wrong, from evidence alone."""

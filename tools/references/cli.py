@@ -7,7 +7,7 @@ import click
 
 from starforge.cli.main import root as sf
 from starforge_console.cli import main as console
-from starforge_forgelet.cli import main as forgelet
+from starforge_forgelet.cli import root as forgelet
 
 _HEAD: Final = """\
 # Commands

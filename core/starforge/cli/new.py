@@ -27,7 +27,11 @@ def new(experiment: str, method: str, image: str | None, as_json: bool) -> None:
     """
     project = load_project(Path.cwd())
     if not NAME.fullmatch(experiment):
-        raise ProjectError(f"{experiment!r} cannot name an experiment", why=NAME_RULE)
+        raise ProjectError(
+            f"{experiment!r} cannot name an experiment",
+            why=NAME_RULE,
+            next_step="choose another name, for instance `sf new first`",
+        )
     folder = project.folder_of(experiment)
     if folder.exists():
         raise ProjectError(f"{EXPERIMENTS_FOLDER}/{experiment} is there already", next_step="choose another name")

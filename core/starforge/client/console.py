@@ -53,10 +53,6 @@ class Console:
         """Whose token this is."""
         return self._get(api.WhoAmI, "/whoami")
 
-    def methods(self) -> api.MethodList:
-        """The methods that are published there."""
-        return self._get(api.MethodList, "/methods")
-
     def profiles(self) -> api.ProfileList:
         """The named shapes of the hardware registry."""
         return self._get(api.ProfileList, "/profiles")
@@ -124,7 +120,11 @@ class Console:
         reply = self.connection.send(request)
         received_to = reply.headers.get(api.HEADER_LOG_RECEIVED_TO.lower(), "")
         if not received_to.isdigit():
-            raise Unavailable("the answer about the log does not say how far it goes", why="no StarForge console?")
+            raise Unavailable(
+                "the answer about the log does not say how far it goes",
+                why="no StarForge console?",
+                next_step="check that the address is that of a StarForge console: sf status",
+            )
         ended = reply.headers.get(api.HEADER_LOG_ENDED.lower(), "").lower() == "true"
         return LogPart(reply.body, int(received_to), ended)
 

@@ -119,7 +119,9 @@ class Connection:
                 next_step="check that the console runs and that the address is right",
             ) from error
         except RuntimeError as error:  # what a closed client raises
-            raise BackendUnreachable(f"the connection to {self.server} was closed") from error
+            raise BackendUnreachable(
+                f"the connection to {self.server} was closed", next_step="run the command again"
+            ) from error
         headers = {name.lower(): value for name, value in response.headers.items()}
         if response.status_code >= _NO_SUCCESS:
             raise read_error(response.status_code, headers, response.content)

@@ -20,6 +20,7 @@ from starforge.errors import (
 )
 from starforge.wording import join_sentences
 
+_AGAIN: Final = "repeat it in a moment"
 _DEFAULT_RETRY_S: Final = 1.0
 _MAX_RETRY_S: Final = 60.0
 _SERVER_FAULT: Final = 500
@@ -62,7 +63,12 @@ def read_error(status: int, headers: Mapping[str, str], body: bytes) -> StarForg
     if problem is None:
         return _without_problem(status, headers)
     if status == _BUSY:
-        return Busy(problem.title, retry_after_s=_retry_after_s(headers), why=problem.detail)
+        return Busy(
+            problem.title,
+            retry_after_s=_retry_after_s(headers),
+            why=problem.detail,
+            next_step=problem.next_step or _AGAIN,
+        )
     if problem.refusals:
         return AdmissionRefused(problem.title, problem.refusals, next_step=problem.next_step)
     kind = Unavailable if status >= _SERVER_FAULT else _BY_STATUS.get(status, Refused)
@@ -81,9 +87,13 @@ def _find_problem(headers: Mapping[str, str], body: bytes) -> Problem | None:
 def _without_problem(status: int, headers: Mapping[str, str]) -> StarForgeError:
     what = f"the server answered {status}"
     if status == _BUSY:
-        return Busy(what, retry_after_s=_retry_after_s(headers))
+        return Busy(what, retry_after_s=_retry_after_s(headers), next_step=_AGAIN)
     if status >= _SERVER_FAULT:
-        return Unavailable(what, why="it may be starting, or a proxy before it has no connection")
+        return Unavailable(
+            what,
+            why="it may be starting, or a proxy before it has no connection",
+            next_step="repeat it in a minute; if it stays so, ask the console's administrator",
+        )
     why = "the answer is none of a StarForge console"
     return _BY_STATUS.get(status, Refused)(what, why=why, next_step=_next_step(status) or "check the server's address")
 

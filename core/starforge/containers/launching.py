@@ -257,6 +257,14 @@ def _build_error(request: LaunchRequest, fault: StartFault) -> LaunchError:
         case StartTrouble.NO_IMAGE:
             return ImageAbsent(f"image {request.image} is not at the engine")
         case StartTrouble.REFUSED:
-            return LaunchRefused(f"the engine does not take {request.attempt}", why=fault.note)
+            return LaunchRefused(
+                f"the engine does not take {request.attempt}",
+                why=fault.note,
+                next_step="mend what the engine names, then submit again",
+            )
         case _:
-            return NodeFault(f"{request.attempt} cannot start on this machine", why=fault.note)
+            return NodeFault(
+                f"{request.attempt} cannot start on this machine",
+                why=fault.note,
+                next_step="mend what is named, or let the job run on another machine",
+            )

@@ -130,7 +130,11 @@ def write_durably(path: Path, content: bytes) -> None:
         sync_folder(path.parent)
     except OSError as error:
         # The content may be secret: the path and the reason say enough.
-        raise NodeFault(f"{path} cannot be written", why=str(error.strerror)) from error
+        raise NodeFault(
+            f"{path} cannot be written",
+            why=str(error.strerror),
+            next_step="make room on its disk, or let this process write there",
+        ) from error
 
 
 def _write(path: Path, content: bytes) -> None:

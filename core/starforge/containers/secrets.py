@@ -40,7 +40,11 @@ class SecretFiles:
         owner = parse_user(user)
         for name in secrets:
             if not name or "/" in name or name in {".", ".."}:
-                raise LaunchRefused(f"{name!r} cannot name a secret", why="secrets are files named after variables")
+                raise LaunchRefused(
+                    f"{name!r} cannot name a secret",
+                    why="secrets are files named after variables",
+                    next_step="give it a name such as HF_TOKEN",
+                )
         try:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(mode=0o700)
@@ -50,7 +54,11 @@ class SecretFiles:
             folder.chmod(0o500)
         except OSError as error:
             # The error names the path and the reason, never the content.
-            raise NodeFault(f"secrets of {attempt} cannot be written", why=f"{folder}: {error.strerror}") from error
+            raise NodeFault(
+                f"secrets of {attempt} cannot be written",
+                why=f"{folder}: {error.strerror}",
+                next_step="make room on that file system, or let this process write there",
+            ) from error
         return folder
 
     def remove(self, attempt: AttemptId) -> None:

@@ -28,7 +28,9 @@ def canonical_json(value: Json) -> bytes:
             _without_nulls(value, 0), ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
         ).encode()
     except UnicodeEncodeError as error:
-        raise SpecError("a text holds half of a surrogate pair", why=str(error)) from error
+        raise SpecError(
+            "a text holds half of a surrogate pair", why=str(error), next_step="write the text in UTF-8"
+        ) from error
 
 
 def digest_json(value: Json) -> Digest:
@@ -43,7 +45,7 @@ def digest_bytes(content: bytes) -> Digest:
 
 def _without_nulls(value: Json, depth: int) -> Json:
     if depth > _MAX_DEPTH:
-        raise SpecError(f"the value is nested deeper than {_MAX_DEPTH} levels")
+        raise SpecError(f"the value is nested deeper than {_MAX_DEPTH} levels", next_step="make it flatter")
     if isinstance(value, dict):
         return {key: _without_nulls(member, depth + 1) for key, member in value.items() if member is not None}
     if isinstance(value, list):

@@ -16,7 +16,6 @@ Digest = NewType("Digest", str)
 """`sha256:` and 64 lower-case hexadecimal digits."""
 
 _BASE32: Final = "abcdefghijklmnopqrstuvwxyz234567"
-_JOB: Final = re.compile(r"j[a-z2-7]{9}")
 _ATTEMPT: Final = re.compile(r"(j[a-z2-7]{9})-([1-9][0-9]{0,5})-([0-9a-f]{6})")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -32,24 +31,25 @@ def new_attempt_id(job: JobId, number: int) -> AttemptId:
     return AttemptId(f"{job}-{number}-{secrets.token_hex(3)}")
 
 
-def parse_job_id(text: str) -> JobId:
-    """`text` as a job id, or SpecError."""
-    if not _JOB.fullmatch(text):
-        raise SpecError(f"{text!r} is no job id", why="a job id is 'j' and nine characters of a-z and 2-7")
-    return JobId(text)
-
-
 def parse_attempt_id(text: str) -> AttemptId:
     """`text` as an attempt id, or SpecError."""
     if not _ATTEMPT.fullmatch(text):
-        raise SpecError(f"{text!r} is no attempt id", why="an attempt id is <job>-<number>-<six hexadecimal digits>")
+        raise SpecError(
+            f"{text!r} is no attempt id",
+            why="an attempt id is <job>-<number>-<six hexadecimal digits>",
+            next_step="name a job and its attempt's number instead",
+        )
     return AttemptId(text)
 
 
 def parse_digest(text: str) -> Digest:
     """`text` as a digest, or SpecError."""
     if not _DIGEST.fullmatch(text):
-        raise SpecError(f"{text!r} is no digest", why="a digest is 'sha256:' and 64 lower-case hexadecimal digits")
+        raise SpecError(
+            f"{text!r} is no digest",
+            why="a digest is 'sha256:' and 64 lower-case hexadecimal digits",
+            next_step="copy the whole digest",
+        )
     return Digest(text)
 
 

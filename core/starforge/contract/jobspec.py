@@ -212,7 +212,11 @@ def parse_jobspec(value: JsonValue) -> JobSpec:
         return JobSpec.model_validate(value)
     except ValidationError as error:
         count = error.error_count()
-        raise SpecError(f"the JobSpec has {count} fault{'s' * (count != 1)}", why=describe_faults(error)) from error
+        raise SpecError(
+            f"the JobSpec has {count} fault{'s' * (count != 1)}",
+            why=describe_faults(error),
+            next_step="mend the fields that are named",
+        ) from error
 
 
 def describe_faults(error: ValidationError) -> str:

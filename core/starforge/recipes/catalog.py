@@ -79,11 +79,17 @@ def load_recipe(folder: Path) -> Recipe:
         manifest = _Manifest.model_validate(document.value)
     except ValidationError as error:
         raise ProjectError(
-            f"{file} has {count_of(error.error_count(), 'fault')}", why=describe_faults(error)
+            f"{file} has {count_of(error.error_count(), 'fault')}",
+            why=describe_faults(error),
+            next_step="mend the fields that are named",
         ) from error
     expected = "/".join(folder.parts[-2:])
     if manifest.name != expected:
-        raise ProjectError(f"{file} names itself {manifest.name!r}", why=f"its folder says {expected!r}")
+        raise ProjectError(
+            f"{file} names itself {manifest.name!r}",
+            why=f"its folder says {expected!r}",
+            next_step="let name and folder agree",
+        )
     return _build_recipe(manifest, digest_json(document.value), digest_template(read_template(folder)))
 
 

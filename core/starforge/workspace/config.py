@@ -137,7 +137,11 @@ def apply_setting(config: Config, setting: Setting) -> None:
         if inner is None:
             inner = place[part] = {}
         if not isinstance(inner, dict):
-            raise ProjectError(f"{setting.option} cannot be set", why=f"{part} holds {describe_value(inner)}")
+            raise ProjectError(
+                f"{setting.option} cannot be set",
+                why=f"{part} holds {describe_value(inner)}",
+                next_step=f"name a key below one that holds a map, or change {part}",
+            )
         place = inner
     place[setting.path[-1]] = setting.value
     config.options[setting.path] = setting.option

@@ -52,7 +52,11 @@ class Repository:
         done = _run(self.root, *_OPTIONS, *args, env=clean_environment(), stdin=stdin)
         if done.returncode not in {0, *also}:
             why = done.stderr.decode(errors="replace").strip() or f"it ended with {done.returncode}"
-            raise ProjectError(f"git {args[0]} failed in {self.root}", why=why)
+            raise ProjectError(
+                f"git {args[0]} failed in {self.root}",
+                why=why,
+                next_step=f"mend what git says: see `git -C {self.root} status`",
+            )
         return done.stdout
 
     def find(self, *args: str) -> str | None:
@@ -83,7 +87,11 @@ def find_repository(root: Path) -> tuple[GitStanding, Repository | None]:
         return GitStanding.DUBIOUS_OWNERSHIP, None
     if "not a git repository" in message or "must be run in a work tree" in message:
         return GitStanding.NO_REPOSITORY, None
-    raise ProjectError(f"git cannot be asked about {root}", why=message.strip())
+    raise ProjectError(
+        f"git cannot be asked about {root}",
+        why=message.strip(),
+        next_step=f"mend what git says: see `git -C {root} status`",
+    )
 
 
 def start_repository(root: Path) -> None:
@@ -118,7 +126,9 @@ def _run_as_user(root: Path, *args: str, more: Mapping[str, str] = MappingProxyT
     done = _run(root, *args, env={**clean_environment(own_configuration=True), **more})
     if done.returncode != 0:
         raise ProjectError(
-            f"git refused to make the first commit in {root}", why=done.stderr.decode(errors="replace").strip()
+            f"git refused to make the first commit in {root}",
+            why=done.stderr.decode(errors="replace").strip(),
+            next_step="mend what git says, or commit by hand",
         )
 
 
@@ -143,4 +153,7 @@ def _run(root: Path, *args: str, env: dict[str, str], stdin: bytes = b"") -> sub
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise ProjectError(f"git did not answer within {_TIMEOUT_S} s in {root}") from error
+        raise ProjectError(
+            f"git did not answer within {_TIMEOUT_S} s in {root}",
+            next_step=f"see whether `git -C {root} status` ends, and which lock or disk it waits for",
+        ) from error

@@ -105,7 +105,9 @@ def load_own_rules(root: Path) -> Rules:
     except FileNotFoundError:
         return Rules()
     except OSError as error:
-        raise ProjectError(f"{root / IGNORE_FILE} cannot be read", why=str(error)) from error
+        raise ProjectError(
+            f"{root / IGNORE_FILE} cannot be read", why=str(error), next_step="mend the file, or let yourself read it"
+        ) from error
     return parse_rules(os.fsdecode(content).splitlines())
 
 

@@ -134,7 +134,11 @@ def _add(tar: "_Tar", root: Path, entry: Entry, progress: Callable[[int], object
     try:
         return _add_file(tar, root, entry.path, mode, progress)
     except OSError as error:
-        raise PackError(f"{entry.path} cannot be read", why=error.strerror or str(error)) from error
+        raise PackError(
+            f"{entry.path} cannot be read",
+            why=error.strerror or str(error),
+            next_step="let yourself read it, or leave it out with .sfignore",
+        ) from error
 
 
 def _add_file(tar: "_Tar", root: Path, path: str, mode: int, progress: Callable[[int], object]) -> PackedFile:

@@ -45,7 +45,9 @@ def build_jobspec(experiment: Experiment, resources: jobspec.Resources, contents
         )
     except ValidationError as error:
         why = jobspec.describe_faults(error)
-        raise SpecError(f"{experiment.name} makes no JobSpec", why=why) from error
+        raise SpecError(
+            f"{experiment.name} makes no JobSpec", why=why, next_step="mend the fields that are named"
+        ) from error
 
 
 def check_clean(origin: Origin, *, allow_dirty: bool) -> None:

@@ -1,15 +1,15 @@
 """Blobs on the storage root, named by the digest of their content: written once, never changed."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from starforge.containers.settings import StorageMark
 from starforge.containers.storage import StorageCheck
-from starforge.contract.ids import Digest, parse_digest
-from starforge.errors import NotFound, Unavailable
+from starforge.contract.ids import Digest
+from starforge.errors import Unavailable
+from starforge_console.blobs.places import locate_blob, locate_incoming
 from starforge_console.blobs.upload import Encoding, Upload
 
 _BATCH_BYTES: Final = 1 << 20
@@ -39,8 +39,7 @@ class BlobStore:
 
     def __init__(self, storage_root: Path, max_bytes: int, storage_id: str) -> None:
         self._mounted = StorageCheck(StorageMark(root=storage_root, content=storage_id))
-        self._folder = storage_root / "blobs" / "sha256"
-        self._incoming = storage_root / "blobs" / "incoming"
+        self._root = storage_root
         self.max_bytes = max_bytes
 
     def require_storage(self) -> None:
@@ -48,11 +47,6 @@ class BlobStore:
         trouble = self._mounted.find_trouble()
         if trouble:
             raise StorageNotMounted(trouble, next_step="mount the share on the console's machine, then send it again")
-
-    def path_of(self, digest: Digest) -> Path:
-        """Where the blob lies, or would."""
-        value = parse_digest(digest).removeprefix("sha256:")
-        return self._folder / value[:2] / value
 
     def find_size_now(self, digest: Digest) -> int | None:
         """How many bytes the blob has, or None when it is not here. May wait for the disk.
@@ -63,25 +57,13 @@ class BlobStore:
         """
         self.require_storage()
         try:
-            return self.path_of(digest).stat().st_size
+            return locate_blob(self._root, digest).stat().st_size
         except FileNotFoundError:
             return None
 
     async def find_size(self, digest: Digest) -> int | None:
         """The same without keeping the event loop waiting."""
         return await asyncio.to_thread(self.find_size_now, digest)
-
-    async def read(self, digest: Digest) -> AsyncIterator[bytes]:
-        """The blob's content, piece by piece. Raises NotFound."""
-        try:
-            descriptor = await asyncio.to_thread(os.open, self.path_of(digest), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise NotFound(f"there is no blob {digest}") from None
-        try:
-            while piece := await asyncio.to_thread(os.read, descriptor, _BATCH_BYTES):
-                yield piece
-        finally:
-            os.close(descriptor)
 
     async def put(self, digest: Digest, pieces: AsyncIterator[bytes], encoding: Encoding) -> int:
         """Keep the content that `pieces` carry, unless it is here; gives its size in bytes.
@@ -100,7 +82,7 @@ class BlobStore:
             async for _ in pieces:
                 pass  # the sender is in the middle of it: an answer before the end would look like a broken connection
             return present
-        upload = await _on_disk(Upload, self._incoming, self.max_bytes, encoding)
+        upload = await _on_disk(Upload, locate_incoming(self._root), self.max_bytes, encoding)
         try:
             await _feed(upload, pieces)
             return await _on_disk(self._keep, upload, digest)
@@ -109,7 +91,7 @@ class BlobStore:
 
     def _keep(self, upload: Upload, digest: Digest) -> int:
         self.require_storage()  # it may have gone while the content came
-        return upload.keep_as(digest, self.path_of(digest))
+        return upload.keep_as(digest, locate_blob(self._root, digest))
 
 
 async def _feed(upload: Upload, pieces: AsyncIterator[bytes]) -> None:

@@ -46,7 +46,7 @@ class NewToken:
 def add_user(connection: Connection, name: str, role: str, now: float) -> int:
     """A new active user's id. Raises Conflict when the name is taken."""
     if find_user(connection, name) is not None:
-        raise Conflict(f"there is a user {name!r} already")
+        raise Conflict(f"there is a user {name!r} already", next_step="choose another name")
     result = connection.execute(insert(users).values(name=name, role=role, active=True, created_at=now))
     (user_id,) = result.inserted_primary_key or (None,)
     return int(user_id or 0)

@@ -29,7 +29,7 @@ def list_fleets(connection: Connection) -> Sequence[Fleet]:
 def add_fleet(connection: Connection, fleet: Fleet, now: float) -> None:
     """Keep a new fleet. Raises Conflict when the name is taken."""
     if connection.execute(select(fleets.c.name).where(fleets.c.name == fleet.name)).first() is not None:
-        raise Conflict(f"there is a fleet {fleet.name!r} already")
+        raise Conflict(f"there is a fleet {fleet.name!r} already", next_step="choose another name")
     connection.execute(
         insert(fleets).values(
             name=fleet.name, kind=fleet.kind, network=fleet.network.value, user=fleet.user, created_at=now

@@ -21,7 +21,11 @@ def choose_attempt(job_id: str, attempts: Sequence[AttemptRecord], number: int |
     for attempt in attempts:
         if attempt.number == number:
             return attempt
-    raise NotFound(f"job {job_id} has no attempt {number}", why=f"it has {count_of(len(attempts), 'attempt')}")
+    raise NotFound(
+        f"job {job_id} has no attempt {number}",
+        why=f"it has {count_of(len(attempts), 'attempt')}",
+        next_step="name one of those, or none for the newest",
+    )
 
 
 async def load_log_state(services: ApiServices, attempt: AttemptRecord | None) -> LogState:

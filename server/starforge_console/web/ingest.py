@@ -77,7 +77,10 @@ class _Handlers:
         with self._services.room.hold(grant.attempt.id) as hold:
             record = _parse_exit(await read_body(request, EXIT_RECORD_BYTES, hold))
         if record.attempt != grant.attempt.id:
-            raise InputError(f"the record is of attempt {record.attempt!r:.80}, the token of {grant.attempt.id}")
+            raise InputError(
+                f"the record is of attempt {record.attempt!r:.80}, the token of {grant.attempt.id}",
+                next_step="send the record of the attempt that the token is for",
+            )
         self._services.wakeups.notify(BACKEND, job_topic(grant.attempt.job))
         return self._answer(grant, None)
 
@@ -109,9 +112,15 @@ def _parse_exit(body: bytes) -> ExitRecord:
     try:
         return ExitRecord.from_json(msgspec.json.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError("the exit record is no JSON that can be read", why=str(error)) from None
+        raise InputError(
+            "the exit record is no JSON that can be read",
+            why=str(error),
+            next_step="send the record as the runner wrote it",
+        ) from None
     except CapsuleError as error:
-        raise InputError("the exit record cannot be used", why=str(error)) from None
+        raise InputError(
+            "the exit record cannot be used", why=str(error), next_step="send the record as the runner wrote it"
+        ) from None
 
 
 def _json(document: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:

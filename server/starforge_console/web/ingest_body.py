@@ -45,14 +45,24 @@ async def read_body(request: Request, limit_bytes: int, hold: Hold, patience: Pa
         hold.grow(len(piece))
         body += piece
     if unpack is not None and (not unpack.eof or unpack.unused_data):
-        raise InputError("the body is no whole gzip stream", why="it was cut short, or something follows it")
+        raise InputError(
+            "the body is no whole gzip stream",
+            why="it was cut short, or something follows it",
+            next_step="send it again, whole",
+        )
     return bytes(body)
 
 
 def _unpack(unpack: "zlib._Decompress", chunk: bytes, room_bytes: int) -> bytes:
     if unpack.eof and chunk:
-        raise InputError("the body is no whole gzip stream", why="something follows its end")
+        raise InputError(
+            "the body is no whole gzip stream",
+            why="something follows its end",
+            next_step="send one gzip stream and nothing after it",
+        )
     try:
         return unpack.decompress(chunk, room_bytes)
     except zlib.error as error:
-        raise InputError("the body is no gzip stream", why=str(error)) from None
+        raise InputError(
+            "the body is no gzip stream", why=str(error), next_step="send it again, or without Content-Encoding"
+        ) from None

@@ -31,10 +31,15 @@ class Room:
         """Have room for `size` more, or raise Busy; `Hold.grow` keeps account of it."""
         if self._by_holder[holder] + size > self._share:
             why = f"more than {self._share} of one sender would be held at once"
-            raise Busy("too much of yours is on its way", why=why, retry_after_s=_AGAIN_S)
+            raise Busy(
+                "too much of yours is on its way",
+                why=why,
+                retry_after_s=_AGAIN_S,
+                next_step="send less at a time, or repeat it in a moment",
+            )
         if self._held + size > self._limit:
             why = f"{self._held} of {self._limit} are held already"
-            raise Busy("too much is on its way", why=why, retry_after_s=_AGAIN_S)
+            raise Busy("too much is on its way", why=why, retry_after_s=_AGAIN_S, next_step="repeat it in a moment")
         self._held += size
         self._by_holder[holder] += size
 

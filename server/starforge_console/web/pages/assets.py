@@ -76,7 +76,7 @@ async def send_asset(request: Request, version: str, name: str) -> Response:
     assets = load_assets()
     asset = assets.files.get(name)
     if asset is None:
-        raise NotFound(f"there is no file {name!r:.200}")
+        raise NotFound(f"there is no file {name!r:.200}", next_step="reload the page: it may be of another version")
     headers = {
         "Cache-Control": "public, max-age=31536000, immutable" if version == assets.version else "no-cache",
         "X-Content-Type-Options": "nosniff",

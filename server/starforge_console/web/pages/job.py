@@ -84,7 +84,11 @@ async def send_log(services: Services, _visit: Signed, job_id: str, attempt: Num
     job, attempts = await services.ledger.read(lambda c: (load_job(c, job_id), list_attempts(c, job_id)))
     chosen = choose_attempt(job_id, attempts, attempt)
     if chosen is None:
-        raise NotFound(f"job {job_id} has no log yet", why="no attempt has been begun")
+        raise NotFound(
+            f"job {job_id} has no log yet",
+            why="no attempt has been begun",
+            next_step="come back when it has started; its page says what it waits for",
+        )
     headers = {
         "Content-Disposition": f'attachment; filename="{job.id}-{chosen.number}.log"',
         "Content-Security-Policy": "default-src 'none'; sandbox",

@@ -132,7 +132,11 @@ async def load_form(request: Request, visit: Visit) -> FormData:
             next_step="load the page again, then send the form again",
         )
     if site not in _OUR_OWN:
-        raise Forbidden("the form was not accepted", why=f"it was sent by another site ({site})")
+        raise Forbidden(
+            "the form was not accepted",
+            why=f"it was sent by another site ({site})",
+            next_step="open the page on this site and send the form from there",
+        )
     return form
 
 

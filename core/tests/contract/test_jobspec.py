@@ -21,7 +21,6 @@ from starforge.contract.ids import (
     number_of,
     parse_attempt_id,
     parse_digest,
-    parse_job_id,
 )
 from starforge.contract.jobspec import JobSpec, digest_of, parse_jobspec
 from starforge.errors import SpecError
@@ -202,13 +201,12 @@ def test_a_job_that_reads_the_hub_reads_it_offline() -> None:
 def test_ids_name_their_job_and_number() -> None:
     job = new_job_id()
     attempt = new_attempt_id(job, 12)
-    assert parse_job_id(job) == job
     assert parse_attempt_id(attempt) == attempt
     assert (job_of(attempt), number_of(attempt)) == (job, 12)
 
 
 @pytest.mark.parametrize("text", ["", "x234567abc", "j234567ab1", "j234567abc-1", "../j234567abc"])
 def test_what_is_no_id_is_refused(text: str) -> None:
-    for parse in (parse_job_id, parse_attempt_id, parse_digest):
+    for parse in (parse_attempt_id, parse_digest):
         with pytest.raises(SpecError):
             parse(text)

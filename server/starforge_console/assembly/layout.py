@@ -7,6 +7,7 @@ from typing import Final
 from starforge.containers.storage import MARK_FILE
 from starforge.contract import capsule
 from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
+from starforge_console.blobs.places import locate_blob
 
 WORKSPACE_IN_CONTAINER: Final = "/opt/starforge/workspace.tar"
 
@@ -73,5 +74,4 @@ class StorageLayout:
 
     def blob(self, digest: Digest) -> Path:
         """Where the blob of that digest lies."""
-        hexadecimal = digest.removeprefix("sha256:")
-        return self.root / "blobs" / "sha256" / hexadecimal[:2] / hexadecimal
+        return locate_blob(self.root, digest)

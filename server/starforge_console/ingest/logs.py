@@ -53,20 +53,18 @@ class Logs:
         content, missing = await asyncio.to_thread(_read, self._root, segments, (from_byte, end))
         return LogSlice(content=content, next_offset=end, received_to=received_to, ended=ended, missing=missing)
 
-    async def find_missing(
-        self, attempt: str, produced_bytes: int | None = None, *, verify: bool = False
-    ) -> tuple[Range, ...]:
-        """The ranges of the log that are not here. `verify` reads all of it, otherwise files are only measured."""
+    async def find_missing(self, attempt: str, produced_bytes: int | None = None) -> tuple[Range, ...]:
+        """The ranges of the log that are not here, by the length of its files; whoever reads it learns of damage."""
         received_to, _ = await self._series.read(lambda c: stream_state(c, attempt, STREAM_LOG))
         missing: list[Range] = []
-        at = 0 if verify or not await self._seems_whole(attempt, received_to) else received_to
+        at = 0 if not await self._seems_whole(attempt, received_to) else received_to
         while at < received_to:
             start = at
             segments = await self._series.read(
                 lambda c: list_segments(c, attempt, STREAM_LOG, start, _SEGMENTS_A_CHECK)  # noqa: B023 - awaited at once
             )
             at = segments[-1].to_byte if len(segments) == _SEGMENTS_A_CHECK else received_to
-            missing += await asyncio.to_thread(_check, self._root, segments, (start, at), verify=verify)
+            missing += await asyncio.to_thread(_check, self._root, segments, (start, at))
         if produced_bytes is not None and produced_bytes > received_to:
             missing.append((received_to, produced_bytes))
         return _merge(missing)
@@ -104,13 +102,13 @@ def _read(root: Path, segments: Sequence[Segment], wanted: Range) -> tuple[bytes
     return bytes(content), _merge(missing)
 
 
-def _check(root: Path, segments: Sequence[Segment], wanted: Range, *, verify: bool) -> list[Range]:
+def _check(root: Path, segments: Sequence[Segment], wanted: Range) -> list[Range]:
     at, end = wanted
     missing: list[Range] = []
     for segment in segments:
         if segment.from_byte > at:
             missing.append((at, segment.from_byte))
-        if not (_find_bytes(root, segment) is not None if verify else _is_long_enough(root, segment)):
+        if not _is_long_enough(root, segment):
             missing.append((segment.from_byte, segment.to_byte))
         at = segment.to_byte
     return [*missing, (at, end)] if at < end else missing

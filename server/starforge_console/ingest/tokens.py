@@ -4,7 +4,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from starforge.contract.ids import AttemptId
 from starforge.contract.states import DesiredState
 from starforge_console.clock import Clock
 from starforge_console.domain.tokens import hash_token
@@ -61,11 +60,6 @@ class IngestTokens:
         if grant.desired is DesiredState.RUN or grant.stop_by is None:
             return Wish(grant.desired, None)
         return Wish(grant.desired, max(0.0, grant.stop_by - self._clock.now()))
-
-    def forget(self, attempt: AttemptId) -> None:
-        """Ask the ledger again at the next request of `attempt`: its token or its wish has changed."""
-        for hashed in [hashed for hashed, (grant, _) in self._known.items() if grant.attempt.id == attempt]:
-            del self._known[hashed]
 
     def _find_remembered(self, hashed: str) -> IngestGrant | None:
         grant, at = self._known.get(hashed, (None, 0.0))

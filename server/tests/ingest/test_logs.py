@@ -55,7 +55,6 @@ def test_a_damaged_range_is_named_and_marked_at_its_length(tmp_path: Path) -> No
             assert b"bytes 100000 to 200000 of this log are lost" in piece.content
             assert piece.content[150_000:] == b"C" * 50_000
             assert await logs.find_missing(attempt.id) == ()
-            assert await logs.find_missing(attempt.id, verify=True) == ((100_000, 200_000),)
 
     run(_scenario())
 
@@ -88,7 +87,7 @@ def test_a_long_log_goes_into_several_files(tmp_path: Path) -> None:
                 await site.receiver.take(attempt, "log", number * len(body), body)
             assert len(list((tmp_path / "logs" / attempt.id).iterdir())) == 2
             logs = Logs(site.stores)
-            assert await logs.find_missing(attempt.id, verify=True) == ()
+            assert await logs.find_missing(attempt.id) == ()
             piece = await logs.read_log(attempt.id, 64 * len(body) - 100, 200)
             assert piece.content == body[-100:] + body[:100]
 

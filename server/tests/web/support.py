@@ -20,6 +20,7 @@ from starforge.recipes.catalog import load_catalog
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.accounts.tokens import make_personal_token, make_sign_in_code, scopes_of_role
 from starforge_console.admission.admit import Admission, AdmissionSources
+from starforge_console.blobs.places import locate_blob
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import SystemClock
 from starforge_console.ledger.accounts import add_token, add_user
@@ -145,7 +146,7 @@ class ConsoleUnderTest:
         return TestClient(self.app, client=("127.0.0.1", 50000), raise_server_exceptions=False)
 
     def keep_workspace(self) -> None:
-        path = self.services.blobs.path_of(digest_bytes(WORKSPACE))
+        path = locate_blob(self.services.settings.storage_root, digest_bytes(WORKSPACE))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(WORKSPACE)
 

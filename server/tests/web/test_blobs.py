@@ -7,6 +7,7 @@ from backports.zstd import compress
 from server.tests.web.support import ConsoleUnderTest, build_submission
 from starforge.containers.storage import MARK_FILE
 from starforge.contract.canonical import digest_bytes
+from starforge_console.blobs.places import locate_blob
 from starforge_console.web.blobs import UPLOADS_OF_ONE_USER
 
 CONTENT = b"tar " * 50_000
@@ -19,7 +20,7 @@ def test_a_workspace_is_uploaded_compressed_and_kept_plain(console: ConsoleUnder
     answer = client.put(path, content=compress(CONTENT), headers={"Content-Encoding": "zstd"})
     assert answer.json() == {"digest": digest_bytes(CONTENT), "present": True, "bytes": len(CONTENT)}
     assert client.get(path).json()["bytes"] == len(CONTENT)
-    assert console.services.blobs.path_of(digest_bytes(CONTENT)).read_bytes() == CONTENT
+    assert locate_blob(console.services.settings.storage_root, digest_bytes(CONTENT)).read_bytes() == CONTENT
 
 
 def test_an_upload_larger_than_any_json_is_streamed(console: ConsoleUnderTest) -> None:

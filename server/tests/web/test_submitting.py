@@ -7,6 +7,7 @@ from server.tests.web.support import WORKSPACE, ConsoleUnderTest, build_submissi
 from starforge.contract.api import AdmissionRecord
 from starforge.contract.canonical import digest_bytes, digest_json
 from starforge.contract.ids import Digest
+from starforge_console.blobs.places import locate_blob
 
 
 def test_a_submission_that_every_gate_passes_becomes_a_queued_job(console: ConsoleUnderTest) -> None:
@@ -79,7 +80,7 @@ def test_a_repeat_is_answered_as_before_when_a_gate_would_refuse_it_by_now(conso
     console.keep_workspace()
     client = console.client(console.add_user("ann"))
     first = client.post("/api/v1/jobs", json=build_submission(), headers={"Idempotency-Key": "once"})
-    console.services.blobs.path_of(build_digest()).unlink()
+    locate_blob(console.services.settings.storage_root, build_digest()).unlink()
     second = client.post("/api/v1/jobs", json=build_submission(), headers={"Idempotency-Key": "once"})
     assert second.json() == first.json()
 

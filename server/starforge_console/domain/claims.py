@@ -8,6 +8,7 @@ from starforge.containers.spec import decide_share
 from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import PoolRequest
+from starforge.hardware.series import matches
 from starforge_console.domain.job import JobInFlight
 
 UNKNOWN_HOLDER: Final = "held by a container that belongs to no running job of this console"
@@ -54,7 +55,7 @@ def _take(gpus: tuple[GpuView, ...], attempt: AttemptId, pool: PoolRequest) -> t
     left = pool.gpus_per_node
     taken = []
     for gpu in sorted(gpus, key=lambda one: one.index):
-        fits = gpu.state is GpuState.FREE and pool.series in {None, gpu.series}
+        fits = gpu.state is GpuState.FREE and matches(pool.series, gpu.series)
         taken.append(replace(gpu, state=GpuState.HELD, attempt=attempt) if fits and left > 0 else gpu)
         left -= fits and left > 0
     return tuple(taken)

@@ -14,6 +14,7 @@ from typing import Final
 from starforge.containers.spec import Share, decide_share, explain_cpus, explain_memory
 from starforge.contract.executor import Capabilities, FleetView, GpuState, GpuView, NodeView, NoRoom, PlacementAsk
 from starforge.contract.launch import PoolRequest
+from starforge.hardware.series import matches
 
 ONE_NODE: Final = Capabilities(multi_node=False, pools=False, live_logs=True)
 """What a fleet can do whose jobs fit one machine each."""
@@ -199,4 +200,4 @@ def _count_fitting(pool: PoolRequest, node: NodeView) -> int:
 
 
 def _list_fitting(pool: PoolRequest, node: NodeView) -> Iterable[GpuView]:
-    return (gpu for gpu in node.gpus if pool.series in {None, gpu.series})
+    return (gpu for gpu in node.gpus if matches(pool.series, gpu.series))

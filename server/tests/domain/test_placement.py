@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView, NoRoom
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import PoolRequest
+from starforge_console.domain.claims import claim
 from starforge_console.domain.placement import ONE_NODE, Fit, decide_fit, place_on_one_node
 
 GIB = 1024**3
@@ -60,6 +61,16 @@ def test_only_gpus_of_the_series_count() -> None:
     assert place_on_one_node(ask(2, series="h100"), view) == NoRoom(
         per_node={"a": "0 of 0 h100 GPUs free, 2 asked for", "b": "1 of 1 h100 GPUs free, 2 asked for"}, never=True
     )
+
+
+def test_a_family_is_met_by_each_of_its_forms_and_on_one_machine_by_several_together() -> None:
+    sxm, pcie = node("a", 2, series="h100-sxm"), node("b", 4, series="h100-pcie")
+    assert place_on_one_node(ask(4, series="h100"), fleet(sxm, pcie)) == "b"
+    assert place_on_one_node(ask(2, series="h100-sxm"), fleet(sxm, pcie)) == "a"
+    mixed = replace(sxm, gpus=(*sxm.gpus, *pcie.gpus))
+    assert place_on_one_node(ask(6, series="h100"), fleet(mixed)) == "a"
+    (claimed,) = claim(fleet(mixed), "a", THIS, ask(6, series="h100").pools).nodes
+    assert all(gpu.attempt == THIS for gpu in claimed.gpus)
 
 
 def test_what_fits_once_somebody_ends_is_not_never() -> None:

@@ -30,7 +30,7 @@ _MACHINE: Final = (
         "the driver's library libnvidia-ml is missing or is not the driver's own; install the driver again",
     ),
     (
-        r"(?:couldn.?t|could not) communicate with the (?:nvidia )?driver|nvml: driver not loaded|driver is not loaded",
+        r"could ?n[o']t communicate with the (?:nvidia )?driver|nvml: driver not loaded|driver is not loaded",
         ErrorCode.DRIVER_NOT_LOADED,
         "the driver's kernel module is not loaded (a kernel upgrade, or Secure Boot)",
     ),

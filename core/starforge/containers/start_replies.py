@@ -193,7 +193,7 @@ _MACHINE: Final = (
         "see what uses them up on the machine",
     ),
     row(
-        r"context deadline exceeded|context cancell?ed",
+        r"context deadline exceeded|context cancel+ed",
         Fault.RETRYABLE,
         "the engine did not finish in time",
         "try again; if it stays so, look at the load of the machine",

@@ -57,6 +57,7 @@ class Scheduler:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._dequeue.close()
         await self._reconcile.close()
         await self._cleanup.close()
         await self._launcher.close()

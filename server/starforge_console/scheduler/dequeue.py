@@ -8,7 +8,6 @@ from typing import Final
 from starforge.contract.executor import FleetView, NoRoom, Target
 from starforge.contract.ids import AttemptId, new_attempt_id
 from starforge.contract.launch import PoolRequest
-from starforge.contract.observation import NoSignal
 from starforge.contract.states import Reason
 from starforge_console.domain.claims import claim, claim_targets
 from starforge_console.domain.job import JobInFlight, QueuedJob
@@ -20,6 +19,7 @@ from starforge_console.ledger.moves import JobRef, move
 from starforge_console.ledger.queue import NewAttempt, dequeue, list_due_retries, list_queued, note_waiting
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.launch import LAUNCH_LEASE_S, Launcher
+from starforge_console.scheduler.looks import Looks
 from starforge_console.wakeups import job_topic
 
 TOKEN_LIFE_S: Final = 400 * 24 * 3600.0
@@ -54,6 +54,7 @@ class Dequeue:
     def __init__(self, deps: SchedulerDeps, launcher: Launcher) -> None:
         self._deps = deps
         self._launcher = launcher
+        self._looks = Looks(deps)
 
     async def run_once(self) -> float:
         """Place whatever the present view can take; gives the seconds until the next look is due."""
@@ -71,6 +72,10 @@ class Dequeue:
         """Learn what the fleets offer, without placing anything."""
         await self._views(await self._deps.ledger.read(list_in_flight))
 
+    async def close(self) -> None:
+        """Cut off what is under way."""
+        await self._looks.close()
+
     async def _retry_due(self) -> float:
         now = self._deps.clock.now()
         due, next_at = await self._deps.ledger.read(lambda connection: list_due_retries(connection, now))
@@ -84,13 +89,7 @@ class Dequeue:
         self._deps.wakeups.notify(job_topic(ref.id))
 
     async def _views(self, in_flight: Sequence[JobInFlight]) -> dict[str, FleetView]:
-        answers = await asyncio.gather(*(executor.capacity() for executor in self._deps.executors.values()))
-        views = {}
-        for fleet, answer in zip(self._deps.executors, answers, strict=True):
-            if isinstance(answer, NoSignal):
-                views[fleet] = FleetView(fleet=fleet, nodes=(), complete=False, why_not=answer.reason)
-            else:
-                views[fleet] = claim_targets(answer, in_flight)
+        views = {fleet: claim_targets(view, in_flight) for fleet, view in (await self._looks.load()).items()}
         self._deps.views_seen(list(views.values()))
         return views
 

@@ -52,7 +52,7 @@ def test_an_address_and_a_header_keep_what_is_no_secret(text: str, shown: str) -
         "sha256:" + "0123456789abcdef" * 4,
         "RuntimeError: CUDA error: device-side assert triggered",
         "the token <|endoftext|> is not in the vocabulary of task-with-a-long-hyphenated-name",
-        "j234567abc-1-abcdef: /work/runs/j234567abc/attempts/1/ckpt/step-100",
+        "j234567abc-1-abcdef: /srv/runs/j234567abc/attempts/1/ckpt/step-100",
         "see https://huggingface.co/docs, or write to ann@example.org",
     ],
 )

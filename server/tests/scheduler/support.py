@@ -170,6 +170,7 @@ class Loops:
     async def close(self) -> None:
         """Cut off what is under way."""
         await self.launcher.close()
+        await self.dequeue.close()
         await self.reconcile.close()
         await self.cleanup.close()
 

@@ -11,12 +11,14 @@ import pytest
 
 from server.tests.scheduler.support import FLEET, Gate, GatedFleet, KeptRecords, Loops, Site, open_site, run
 from starforge.contract.capsule import ExitRecord
+from starforge.contract.executor import FleetView
 from starforge.contract.ids import AttemptId
-from starforge.contract.observation import Observation
+from starforge.contract.observation import NoSignal, Observation
 from starforge.contract.states import JobState
 from starforge_console.executors.scripting import FakeNode, Script
 from starforge_console.ledger.endings import EndedAttempt, list_unclean
 from starforge_console.scheduler.tasks import KeyedTasks
+from starforge_console.wakeups import QUEUE
 
 
 class HangingFleet(GatedFleet):
@@ -28,12 +30,18 @@ class HangingFleet(GatedFleet):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.look = Gate()
+        self.asking = Gate()
         self.stopping = Gate(is_closed=True)
 
     async def observe(self, attempts: Collection[AttemptId]) -> Mapping[AttemptId, Observation]:
         seen = await super().observe(attempts)
         await self.look.pass_through()
         return seen
+
+    async def capacity(self) -> FleetView | NoSignal:
+        view = await super().capacity()
+        await self.asking.pass_through()
+        return view
 
     async def stop(self, attempt: AttemptId, remaining_s: float) -> None:
         if attempt == self.slow:
@@ -130,6 +138,28 @@ def test_a_fleet_that_hangs_holds_up_no_other_fleet(tmp_path: Path) -> None:
             await site.reconcile()
             assert site.fleet.journal.calls.count(("observe", None)) == 1
             site.fleet.look.opened.set()
+
+    run(go())
+
+
+def test_a_fleet_that_does_not_say_what_it_offers_is_no_place_and_its_late_answer_brings_a_look(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=1), fleet_kind=HangingFleet) as site:
+            assert isinstance(site.fleet, HangingFleet)
+            second = GatedFleet([FakeNode(name="m1", gpus=1)], site.clock.now)
+            second._fleet = "other"
+            executors = {FLEET: site.fleet, "other": second}
+            site.loops = Loops(dataclasses.replace(site.loops.deps, executors=executors, round_limit_s=0.05))
+            site.fleet.asking.is_closed = True
+            jobs = sorted([await site.submit() for _ in range(2)])
+            await site.dequeue()
+            assert [one.fleet for one in await site.attempts(jobs[0])] == ["other"]
+            assert f"{FLEET}: no answer within 0.05 s" in (await site.job(jobs[1])).note
+            woken = site.wakeups.subscribe(QUEUE)
+            site.fleet.asking.opened.set()
+            assert await woken.wait(20)
+            await site.dequeue()
+            assert [one.fleet for one in await site.attempts(jobs[1])] == [FLEET]
 
     run(go())
 

@@ -19,6 +19,9 @@ ENDINGS: Final = "endings"
 JOBS: Final = "jobs"
 """Something happened to some job; told with every job's own topic."""
 
+NODES: Final = "nodes"
+"""A machine joined, changed, or told something new."""
+
 _JOB: Final = "job:"
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
 
-from starforge.errors import NotFound
+from starforge.contract.registration import Superseded
+from starforge.errors import Conflict, NotFound
 from starforge_console.domain.nodes import NodeState
 from starforge_console.ledger.tables import nodes
 
@@ -111,31 +112,34 @@ def add_node(connection: Connection, row: NodeRow) -> None:
     connection.execute(insert(nodes).values(asdict(row) | {"state": row.state.value}))
 
 
-def renew_node(connection: Connection, row: NodeRow, renewal: Renewal) -> NodeRow:
-    """Keep what a known node brought when it joined again; its name, numbers and state stay."""
+def renew_node(connection: Connection, name: str, renewal: Renewal) -> NodeRow:
+    """Keep what a known node brought when it joined again; its name, numbers and state stay. Raises NotFound."""
+    row = load_node(connection, name)
     # Of several joins without an answer the first certificate is the one that the node still signs with.
     proved_by = row.previous_certificate or row.certificate
     previous = "" if renewal.certificate == proved_by else proved_by
     return _set(connection, row.name, asdict(renewal) | {"previous_certificate": previous})
 
 
-def take_epoch(connection: Connection, name: str, have: int, nonce: str) -> int | None:
-    """The epoch in which a daemon serves that knows `have`, or None when another one has taken it: compare and set.
+def take_epoch(connection: Connection, name: str, have: int, nonce: str) -> NodeRow | Superseded:
+    """Give the epoch to a daemon that knows `have`, unless another one has taken it: compare and set.
 
     The same nonce gets the same answer again. A daemon that knows a higher epoch than the ledger is right: then the
-    ledger was restored from an older copy.
+    ledger was restored from an older copy. A removed node may take one, too: its daemon must hear what to clean up.
+
+    Raises:
+        NotFound: there was never such a node.
+
     """
-    row = load_node(connection, name)
+    row = find_node(connection, name)
+    if row is None:
+        raise _unknown(name)
     if row.epoch and nonce == row.epoch_nonce:
-        return row.epoch
-    if have < row.epoch or not 0 <= have < LARGEST:
-        return None
-    _set(
-        connection,
-        name,
-        {"epoch": have + 1, "epoch_nonce": nonce, "counter": 0, "previous_certificate": ""},
-    )
-    return have + 1
+        return row
+    if not row.epoch <= have < LARGEST:
+        return Superseded(superseded_by=row.epoch)
+    taken = {"epoch": have + 1, "epoch_nonce": nonce, "counter": 0, "previous_certificate": ""}
+    return _set(connection, name, taken)
 
 
 def note_heartbeat(connection: Connection, name: str, beat: Beat, now: float) -> NodeRow | None:
@@ -163,7 +167,19 @@ def note_heartbeat(connection: Connection, name: str, beat: Beat, now: float) ->
 
 
 def set_state(connection: Connection, name: str, state: NodeState, why: str = "") -> NodeRow:
-    """Let a node be `state`; `why` is kept while it drains."""
+    """Let a node be active, or draining for the reason `why`.
+
+    Raises:
+        NotFound: there is no such node.
+        Conflict: it is marked lost.
+
+    """
+    if load_node(connection, name).state is NodeState.LOST:
+        raise Conflict(
+            f"node {name} is marked lost",
+            why="it takes nothing until its daemon has come back and cleaned up",
+            next_step="start forgelet on the machine, or remove the node",
+        )
     return _set(connection, name, {"state": state.value, "drained_why": why})
 
 
@@ -177,8 +193,12 @@ def _set(connection: Connection, name: str, values: dict[str, Any]) -> NodeRow:
     connection.execute(update(nodes).where(nodes.c.name == name).values(values))
     found = find_node(connection, name)
     if found is None:
-        raise NotFound(f"there is no node {name!r}")
+        raise _unknown(name)
     return found
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(f"there is no node {name!r:.80}", next_step="run 'forgelet join' on the machine")
 
 
 def _row(values: Any) -> NodeRow:  # noqa: ANN401 - a row's mapping

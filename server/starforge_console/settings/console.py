@@ -1,11 +1,12 @@
 """The console's settings: read from the environment once, checked, and passed in."""
 
 import os
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from starforge.containers.settings import GpuRuntime
@@ -18,6 +19,7 @@ class FleetKind(StrEnum):
     """Kinds of fleets this release can serve."""
 
     LOCAL = "local"
+    NODE = "node"
 
 
 def _absolute(path: Path) -> Path:
@@ -25,6 +27,11 @@ def _absolute(path: Path) -> Path:
         message = "must be an absolute path"
         raise ValueError(message)
     return path
+
+
+def _read_alias(kind: object) -> object:
+    """`agent`, as older installs call it, is `node`."""
+    return FleetKind.NODE if kind == "agent" else kind
 
 
 AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
@@ -100,11 +107,30 @@ class LocalSettings(_Group):
     gpu_runtime: GpuRuntime = Field(default=GpuRuntime.NVIDIA, description="How GPUs are attached; never guessed.")
     local_gpu_count: int = Field(default=0, ge=0, le=64, description="Offer at most so many GPUs; 0 offers all.")
     local_gpu_name: str = Field(default="", description="Name of the made-up GPUs of FORGE_GPU_RUNTIME=none.")
-    default_fleet_kind: FleetKind | None = Field(
+    default_fleet_kind: Annotated[FleetKind | None, BeforeValidator(_read_alias)] = Field(
         default=FleetKind.LOCAL, description="Kind of the fleet that the first start creates."
     )
     job_uid: int | None = Field(default=None, ge=0, description="User of jobs; default: the storage root's owner.")
     job_gid: int | None = Field(default=None, ge=0, description="Group of jobs; default: the storage root's.")
+
+
+class NodeSettings(_Group):
+    """Machines that joined a fleet of kind `node`."""
+
+    node_heartbeat_s: float = Field(
+        default=10.0, ge=1, le=10, description="How often a node tells how it is; after 30 s of silence it is away."
+    )
+    node_request_timeout_s: float = Field(
+        default=15.0, gt=0, le=300, description="Longest wait for the answer of a node."
+    )
+    node_launch_timeout_s: float = Field(
+        default=120.0, gt=0, le=3600, description="The same for a launch, of an image that is there already."
+    )
+    node_addresses: str = Field(
+        default="",
+        description="Machines without a registration: HOST:PORT, separated by spaces; unread once a node has joined.",
+    )
+    node_token: SecretStr = Field(default=SecretStr(""), description="What those machines ask for.")
 
 
 class LogFormat(StrEnum):
@@ -149,23 +175,16 @@ class PolicySettings(_Group):
     reconcile_s: float = Field(default=15.0, gt=0, le=600, description="Longest time between two looks at a backend.")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleSettings:
     """All settings, one frozen group per concern."""
 
-    def __init__(
-        self,
-        *,
-        paths: PathSettings,
-        http: HttpSettings,
-        local: LocalSettings,
-        policy: PolicySettings,
-        log: LogSettings | None = None,
-    ) -> None:
-        self.paths = paths
-        self.http = http
-        self.local = local
-        self.policy = policy
-        self.log = log if log is not None else LogSettings()
+    paths: PathSettings
+    http: HttpSettings
+    local: LocalSettings
+    policy: PolicySettings
+    log: LogSettings = field(default_factory=LogSettings)
+    node: NodeSettings = field(default_factory=NodeSettings)
 
     @property
     def storage_root(self) -> Path:
@@ -175,7 +194,7 @@ class ConsoleSettings:
         return self.paths.storage_root
 
 
-GROUPS = (PathSettings, HttpSettings, LocalSettings, PolicySettings, LogSettings)
+GROUPS = (PathSettings, HttpSettings, LocalSettings, NodeSettings, PolicySettings, LogSettings)
 
 
 def load_settings() -> ConsoleSettings:
@@ -188,14 +207,14 @@ def load_settings() -> ConsoleSettings:
     faults: list[str] = []
     paths, http = _load_group(PathSettings, faults), _load_group(HttpSettings, faults)
     local, policy = _load_group(LocalSettings, faults), _load_group(PolicySettings, faults)
-    log = _load_group(LogSettings, faults)
-    if paths is None or http is None or local is None or policy is None or log is None:
+    log, node = _load_group(LogSettings, faults), _load_group(NodeSettings, faults)
+    if paths is None or http is None or local is None or policy is None or log is None or node is None:
         raise SettingsError(
             f"{len(faults)} settings cannot be used" if len(faults) != 1 else "a setting cannot be used",
             why="; ".join(faults),
             next_step="correct what is listed and start again",
         )
-    settings = ConsoleSettings(paths=paths, http=http, local=local, policy=policy, log=log)
+    settings = ConsoleSettings(paths=paths, http=http, local=local, policy=policy, log=log, node=node)
     if settings.paths.storage_root is None:
         raise _no_storage_root()
     state, storage = settings.paths.console_state_dir, settings.paths.storage_root

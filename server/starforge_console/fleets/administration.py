@@ -1,0 +1,218 @@
+"""What administrators do to fleets and their nodes: join tokens, drains, marks, removals, and what no ledger knows."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from starforge.contract.executor import Executor
+from starforge.contract.ids import AttemptId
+from starforge.contract.launch import Secret
+from starforge.contract.observation import Phase
+from starforge.errors import Conflict, InputError, NotFound, StarForgeError
+from starforge_console.clock import Clock
+from starforge_console.domain.nodes import NodeState
+from starforge_console.domain.tokens import hash_token
+from starforge_console.fleets.directory import Directory
+from starforge_console.fleets.served import ServedFleets
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.fleets import Fleet
+from starforge_console.ledger.join_tokens import (
+    JoinToken,
+    NewJoinToken,
+    add_join_token,
+    list_join_tokens,
+    revoke_join_token,
+)
+from starforge_console.ledger.lost_nodes import LostNode, list_kept, mark_lost, remove_node
+from starforge_console.ledger.moves import Guard
+from starforge_console.ledger.nodes import NodeRow, load_node, set_state
+from starforge_console.settings.console import FleetKind
+from starforge_console.wakeups import BACKEND, ENDINGS, NODES, QUEUE, Wakeups, job_topic
+
+TOKEN_HOURS: Final = 24.0
+LONGEST_HOURS: Final = 24.0 * 90
+TOKEN_USES: Final = 10
+MOST_USES: Final = 1000
+UNKNOWN_GRACE_S: Final = 30.0
+"""How long a container that nobody knows may take for its end."""
+UNKNOWN_END_S: Final = 300.0
+"""How long its end is waited for; later the sweep of the next start removes what is left."""
+_PREFIX: Final = "sfj_"
+_HOUR_S: Final = 3600.0
+
+_log = structlog.get_logger("fleets")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MintedToken:
+    """A fresh join token: its text, which nobody can read again, and what is kept of it."""
+
+    text: Secret
+    kept: JoinToken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdministrationParts:
+    """What the administration is built from."""
+
+    ledger: Database
+    directory: Directory
+    fleets: ServedFleets
+    clock: Clock
+    wakeups: Wakeups
+
+
+class Administration:
+    """Each change is one transaction in the ledger, shown at once to whoever places jobs."""
+
+    def __init__(self, parts: AdministrationParts) -> None:
+        self._ledger = parts.ledger
+        self._directory = parts.directory
+        self._fleets = parts.fleets
+        self._clock = parts.clock
+        self._wakeups = parts.wakeups
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def load_fleet(self, name: str) -> Fleet:
+        """The fleet of that name. Raises NotFound."""
+        fleet = self._fleets.fleets.get(name)
+        if fleet is None:
+            raise NotFound(f"there is no fleet {name!r:.80}", next_step="'sf fleet ls' lists the fleets")
+        return fleet
+
+    async def mint_token(self, fleet: str, by: str, hours: float = TOKEN_HOURS, uses: int = TOKEN_USES) -> MintedToken:
+        """A token that lets so many machines join the fleet within so many hours.
+
+        Raises:
+            NotFound: there is no such fleet.
+            Conflict: no machine can join a fleet of that kind.
+            InputError: hours or uses are out of bounds.
+
+        """
+        self._require_node_fleet(fleet)
+        if not 0 < hours <= LONGEST_HOURS or not 1 <= uses <= MOST_USES:
+            raise InputError(
+                f"a join token for {uses} machines that lives {hours:g} h is not made",
+                next_step=f"choose at most {LONGEST_HOURS:g} h and between 1 and {MOST_USES} machines",
+            )
+        text, now = _PREFIX + secrets.token_urlsafe(32), self._clock.now()
+        new = NewJoinToken(
+            hash=hash_token(text), fleet=fleet, uses=uses, created_by=by, expires_at=now + hours * _HOUR_S
+        )
+        kept = await self._ledger.write(lambda c: add_join_token(c, new, now))
+        return MintedToken(text=Secret(text), kept=kept)
+
+    async def list_tokens(self, fleet: str) -> Sequence[JoinToken]:
+        """The fleet's tokens that still let somebody in. Raises NotFound."""
+        self.load_fleet(fleet)
+        return await self._ledger.read(lambda c: list_join_tokens(c, fleet, self._clock.now()))
+
+    async def revoke_token(self, fleet: str, token_id: int) -> None:
+        """Let nobody in any more with this token. Raises NotFound."""
+        self.load_fleet(fleet)
+        await self._ledger.write(lambda c: revoke_join_token(c, fleet, token_id, self._clock.now()))
+
+    async def drain(self, name: str, why: str) -> NodeRow:
+        """Place nothing new on the node; what runs there stays. Raises NotFound, Conflict when it is lost."""
+        return await self._set_state(name, NodeState.DRAINING, why or "drained")
+
+    async def undrain(self, name: str) -> NodeRow:
+        """Place on the node again. Raises NotFound, Conflict when it is lost."""
+        return await self._set_state(name, NodeState.ACTIVE, "")
+
+    async def mark_lost(self, name: str, confirm: str) -> LostNode:
+        """Declare the machine off, or cut from the storage: its attempts fail as `node_lost` and are run elsewhere.
+
+        Raises:
+            InputError: `confirm` is not the node's name.
+            NotFound: there is no such node.
+
+        """
+        if confirm != name:
+            raise InputError(
+                f"node {name} was not marked lost",
+                why="whoever declares a machine lost is to name it once more: while it still runs and reaches the"
+                " storage, two attempts would write beside each other",
+                next_step=f"make sure that it is off, then confirm with {name!r}",
+            )
+        guard = Guard(now=self._clock.now(), monotonic=self._clock.monotonic())
+        lost = await self._ledger.write(lambda c: mark_lost(c, name, guard))
+        self._directory.note_row(lost.row)
+        self._wakeups.notify(NODES, QUEUE, ENDINGS, BACKEND, *map(job_topic, lost.jobs))
+        _log.warning("a node was marked lost", node=name, fence=lost.row.fence, jobs=list(lost.jobs))
+        return lost
+
+    async def remove(self, name: str) -> NodeRow:
+        """Take the node out of its fleet. Raises NotFound, Conflict while attempts live there."""
+        row = await self._ledger.write(lambda c: remove_node(c, name, self._clock.now()))
+        self._directory.note_row(row)
+        self._wakeups.notify(NODES, QUEUE, BACKEND)
+        _log.info("a node was removed", node=name)
+        return row
+
+    async def end_unknown(self, name: str, attempt: AttemptId) -> None:
+        """End a running container of this install that the ledger knows nothing of.
+
+        Raises:
+            NotFound: there is no such node, or it tells of no such attempt.
+            Conflict: the ledger knows the attempt.
+            BackendUnreachable: the node does not answer.
+
+        """
+        row = await self._ledger.read(lambda c: load_node(c, name))
+        report = self._directory.find_report(name)
+        if report is None or attempt not in report.attempts:
+            raise NotFound(f"node {name} tells of no container {attempt!r:.80}", next_step="look at the fleet again")
+        if await self._ledger.read(lambda c: list_kept(c, [attempt])):
+            raise Conflict(
+                f"attempt {attempt} is known", next_step=f"stop its job: sf job stop {attempt.split('-')[0]}"
+            )
+        executor = self._fleets[row.fleet]
+        await executor.fence(attempt)
+        await executor.stop(attempt, UNKNOWN_GRACE_S)
+        _log.warning("an unknown container is ended", node=name, attempt=attempt)
+        task = asyncio.create_task(self._clean_up_after(executor, name, attempt), name=f"clean up unknown {attempt}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait for no container's end any more; what is left of it is swept at the next start."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _clean_up_after(self, executor: Executor, name: str, attempt: AttemptId) -> None:
+        """Remove what is left of an unknown container once its node tells of its end."""
+        deadline = self._clock.monotonic() + UNKNOWN_END_S
+        while (left_s := deadline - self._clock.monotonic()) > 0:
+            waiter = self._wakeups.subscribe(NODES)
+            try:
+                report = self._directory.find_report(name)
+                if report is None or report.attempts.get(attempt) != Phase.RUNNING.value:
+                    await executor.cleanup(attempt)
+                    return
+                await waiter.wait(left_s)
+            except StarForgeError as error:
+                _log.warning("an unknown container is left for the next sweep", attempt=attempt, error=str(error))
+                return
+            finally:
+                self._wakeups.forget(waiter)
+
+    async def _set_state(self, name: str, state: NodeState, why: str) -> NodeRow:
+        row = await self._ledger.write(lambda c: set_state(c, name, state, why))
+        self._directory.note_row(row)
+        self._wakeups.notify(NODES, QUEUE)
+        return row
+
+    def _require_node_fleet(self, name: str) -> None:
+        fleet = self.load_fleet(name)
+        if fleet.kind != FleetKind.NODE:
+            raise Conflict(
+                f"no machine can join fleet {name!r}",
+                why=f"it is of kind {fleet.kind}",
+                next_step="make one of kind node: sf fleet create NAME --kind node",
+            )

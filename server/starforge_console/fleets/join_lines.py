@@ -1,0 +1,36 @@
+"""The lines to paste on a machine that shall join: built from the console's public address alone. Pure."""
+
+import ipaddress
+import shlex
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+SCRIPT: Final = "install.sh"
+_NAMES: Final = "FORGE_FLEET,FORGE_JOIN_TOKEN"
+
+
+def build_join_lines(public_url: str, fleet: str, token: str) -> Mapping[str, str]:
+    """The line by the tool that fetches the script, and the form for whoever is not root (`sudo`).
+
+    The token stands in the environment and never in the arguments of a process. `wget -nv` says why when it fails.
+    """
+    script = shlex.quote(f"{public_url.rstrip('/')}/{SCRIPT}")
+    given = f"FORGE_FLEET={shlex.quote(fleet)} FORGE_JOIN_TOKEN={shlex.quote(token)}"
+    return {
+        "curl": f"curl -fsSL {script} | {given} sh",
+        "wget": f"wget -nv -O- {script} | {given} sh",
+        "sudo": f"curl -fsSL {script} | {given} sudo --preserve-env={_NAMES} sh",
+    }
+
+
+def find_doubt(public_url: str) -> str:
+    """Why other machines will not find the console at that address; empty when nothing speaks against it."""
+    host = urlsplit(public_url).hostname or ""
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost" or host.endswith(".localhost")
+    if not local:
+        return ""
+    return f"FORGE_PUBLIC_URL is {public_url}, which no other machine reaches: set it to the console's own address"

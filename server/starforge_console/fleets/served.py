@@ -1,0 +1,107 @@
+"""The fleets of this console and the executor of each; a fleet that is made while the console runs counts at once."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from starforge.contract.executor import Executor
+from starforge.contract.launch import Network, parse_user
+from starforge.errors import Conflict, InputError, LaunchRefused, Unavailable
+from starforge_console.clock import Clock
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.fleets import Fleet, add_fleet, list_fleets
+from starforge_console.settings.console import FleetKind
+from starforge_console.wakeups import BACKEND, NODES, QUEUE, Wakeups
+
+IMAGE_USER: Final = "image"
+_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
+
+
+class ServedFleets(Mapping[str, Executor]):
+    """Executors by fleet. Whoever goes through them sees those that there were when it began."""
+
+    def __init__(self, ledger: Database, build: Callable[[Fleet], Executor], wakeups: Wakeups, clock: Clock) -> None:
+        """`build` gives the executor of a fleet's kind, and raises for a kind that it does not know."""
+        self._ledger = ledger
+        self._build = build
+        self._wakeups = wakeups
+        self._clock = clock
+        self._fleets: dict[str, Fleet] = {}
+        self._executors: dict[str, Executor] = {}
+        self._running = False
+
+    def __getitem__(self, fleet: str) -> Executor:
+        return self._executors[fleet]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._executors))
+
+    def __len__(self) -> int:
+        return len(self._executors)
+
+    @property
+    def fleets(self) -> Mapping[str, Fleet]:
+        """The fleets themselves; always the present ones."""
+        return MappingProxyType(self._fleets)
+
+    async def load(self) -> None:
+        """Build an executor for each fleet of the ledger; whoever runs them starts them. Raises what `build` does."""
+        for fleet in await self._ledger.read(list_fleets):
+            self._executors[fleet.name] = self._build(fleet)
+            self._fleets[fleet.name] = fleet
+
+    def begin(self) -> None:
+        """From now on the executors that are there have been started, and a new one is started when it is made."""
+        self._running = True
+
+    async def create(self, fleet: Fleet) -> None:
+        """Keep a new fleet and serve it at once.
+
+        Raises:
+            InputError: its name or user cannot be one.
+            Conflict: the name is taken, or there is a fleet of this host already.
+            Unavailable: the console is still starting.
+
+        """
+        _check(fleet)
+        if not self._running:
+            raise Unavailable("the console is still starting", next_step="repeat in a moment")
+        if fleet.kind == FleetKind.LOCAL and any(one.kind == fleet.kind for one in self._fleets.values()):
+            raise Conflict(
+                "there is a fleet of this host already", next_step="make one of kind node, and let machines join it"
+            )
+        executor = self._build(fleet)
+        await self._ledger.write(lambda c: add_fleet(c, fleet, self._clock.now()))
+        await executor.start(lambda: self._wakeups.notify(BACKEND, QUEUE))
+        self._executors[fleet.name], self._fleets[fleet.name] = executor, fleet
+        self._wakeups.notify(QUEUE, BACKEND, NODES)
+
+
+def build_fleet(name: str, kind: str, network: str = Network.BRIDGE.value, user: str | None = None) -> Fleet:
+    """A fleet from words. Raises InputError for a kind or a network that there is not."""
+    kinds, networks = [one.value for one in FleetKind], [one.value for one in Network]
+    if kind not in kinds:
+        raise InputError(f"there is no kind of fleet {kind!r:.80}", next_step=f"the kinds are {', '.join(kinds)}")
+    if network not in networks:
+        raise InputError(f"there is no network {network!r:.80}", next_step=f"choose {', '.join(networks)}")
+    return Fleet(name=name, kind=kind, network=Network(network), user=user)
+
+
+def _check(fleet: Fleet) -> None:
+    if not _NAME.fullmatch(fleet.name):
+        raise InputError(
+            f"{fleet.name!r:.80} cannot be the name of a fleet",
+            why="a name is at most 40 lower-case letters, digits and dashes, without a dash at its ends",
+            next_step="choose another one",
+        )
+    if fleet.user in {None, IMAGE_USER}:
+        return
+    try:
+        parse_user(fleet.user or "")
+    except LaunchRefused as error:
+        raise InputError(
+            f"{fleet.user!r:.80} is no user of jobs",
+            why=error.why,
+            next_step="write uid:gid, or 'image' for the image's own user, or leave it out for the console's",
+        ) from None

@@ -111,6 +111,11 @@ def is_lost(cells: Iterable[str]) -> bool:
     return any(_LOST.search(cell) for cell in cells)
 
 
+def has_failed(cells: Iterable[str]) -> bool:
+    """Whether the driver failed to read one of the GPU's values."""
+    return any(_FAILED.search(cell) for cell in cells)
+
+
 def decide_why(
     name: str, uuid: str | None, cells: Iterable[str], facts: Mapping[str, str] = NO_FACTS
 ) -> tuple[Why | None, str]:

@@ -18,14 +18,15 @@ from starforge.containers.gpu_cards import (
     decide_why,
 )
 from starforge.containers.gpu_rows import Rows
-from starforge.containers.gpu_sentences import TIMED_OUT, find_errors, has_timed_out, is_sentence
+from starforge.containers.gpu_sentences import NO_ROW, TIMED_OUT, find_errors, has_timed_out, is_sentence
 from starforge.containers.gpu_table import read_table
 
 # A name goes on to the next "(UUID:", but never past the beginning of the next GPU: line ends may be lost on the way.
 _ENTRY: Final = re.compile(
     r"\bGPU (?P<index>\d+):\s*(?P<name>(?:(?!\bGPU \d+:|\bMIG \S+\s+Device)[^\n])*?)\s*"
-    r"\(UUID:\s*(?P<uuid>[^)\n]*?)\s*\)"
-    r"|\bMIG (?P<part>\S+)\s+Device\s+\d+:\s*\(UUID:[^)\n]*\)"
+    r"\(UUID:\s*(?P<uuid>[^)\n]*?)\s*(?:\)|$)"
+    r"|\bMIG (?P<part>\S+)\s+Device\s+\d+:\s*\(UUID:[^)\n]*(?:\)|$)",
+    re.MULTILINE,
 )
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _BORDER: Final = re.compile(r"[+|=\-\s]*")
@@ -51,8 +52,8 @@ def read_capture(text: str, columns: Sequence[str] = ()) -> Listing:
     unread = [line.strip() for number, line in enumerate(lines) if number not in taken and not _is_read(line, rows)]
     cards, conflicts = _merge([*listed, *rows.cards], drawn)
     errors = [*find_errors(rest), *rows.errors, *conflicts]
-    if not cards and not errors and has_timed_out(text):
-        errors = [TIMED_OUT]
+    if not cards and not errors and (rows.headed or has_timed_out(text)):
+        errors = [NO_ROW if rows.headed else TIMED_OUT]
     return Listing(tuple(cards), tuple(errors), tuple(unread), rows.driver)
 
 

@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from starforge.containers.gpu_cards import (
@@ -15,6 +15,7 @@ from starforge.containers.gpu_cards import (
     GpuError,
     Why,
     decide_why,
+    has_failed,
     is_lost,
     says_nothing,
 )
@@ -51,36 +52,43 @@ class Rows:
 
     columns: tuple[str, ...] = ()
     """The fields in their order where they are known before any header is met."""
+    headed: bool = False
+    """Whether a header was met."""
     cards: list[Card] = field(default_factory=list)
     errors: list[GpuError] = field(default_factory=list)
     driver: str = ""
 
     def take(self, line: str) -> bool:
         """Read `line`; False when it is neither a header nor a GPU."""
-        cells = [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True), [])]
+        between = next((mark for mark in ",;\t" if mark in line), ",")
+        cells = [cell.strip() for cell in next(csv.reader([line], delimiter=between, skipinitialspace=True), [])]
         header = _read_header(cells)
         if header:
-            self.columns = header
+            self.columns, self.headed = header, True
             self._miss([name for name in _NEEDED if name not in header])
             return True
         if any(_MIG_UUID.match(cell) for cell in cells):
             return True  # a part of a GPU is no GPU
-        named = self.columns if len(self.columns) == len(cells) else ()
-        if named:
-            return self._take_named(dict(zip(named, cells, strict=True)), cells)
-        return self._take_nameless(cells)
+        if not self.columns:
+            return self._take_nameless(cells)
+        if len(cells) > len(self.columns):
+            return False
+        return self._take_named(dict(zip(self.columns, cells, strict=False)), cells)
 
     def _take_named(self, facts: Mapping[str, str], cells: Sequence[str]) -> bool:
+        if _UUID not in self.columns:
+            return len(cells) == len(self.columns)  # that a column is missing has been told
         if not facts.get(_INDEX, "").isdigit() and not UUID.fullmatch(facts.get(_UUID, "")):
-            return _UUID not in facts and _NAME in facts  # told already: a column is missing
-        if _UUID not in facts:
-            return True
+            return False
         self.driver = facts.get(_DRIVER, self.driver)
         self._add(cells, facts)
         return True
 
     def _take_nameless(self, cells: Sequence[str]) -> bool:
         if any(UUID.fullmatch(cell) for cell in cells) and len(cells) > 1:
+            self._add(cells, _guess_columns(cells))
+            return True
+        if len(cells) > 1 and cells[0].isdigit() and has_failed(cells):
             self._add(cells, _guess_columns(cells))
             return True
         if len(cells) > 1 and any(_PRODUCT.match(cell) for cell in cells) and _has_number(cells):
@@ -102,6 +110,8 @@ class Rows:
     def _add(self, cells: Sequence[str], facts: Mapping[str, str]) -> None:
         named = facts if self.columns else NO_FACTS
         card = _build_card(cells, facts, named)
+        if len(cells) < len(self.columns) and card.why is None:
+            card = replace(card, why=Why.ERR, detail="its line is cut off")
         self.cards.append(card)
         if is_lost(cells):
             bus = f" at {card.slot}" if card.slot else ""
@@ -116,8 +126,8 @@ def _read_header(cells: Sequence[str]) -> tuple[str, ...]:
 
 
 def _guess_columns(cells: Sequence[str]) -> dict[str, str]:
-    """What each cell of a row with a UUID and without a header can only be; what is ambiguous is left out."""
-    facts = {_UUID: next(cell for cell in cells if UUID.fullmatch(cell))}
+    """What each cell of a row without a header can only be; what is ambiguous is left out."""
+    facts = {_UUID: next((cell for cell in cells if UUID.fullmatch(cell)), "")}
     facts[_BUS] = next((cell for cell in cells if BUS.fullmatch(cell)), "")
     facts[_NAME] = next((cell for cell in cells if _can_be_name(cell)), "")
     for cell in cells:
@@ -147,11 +157,12 @@ def _read_memory_mib(cell: str, least: int = 0) -> int | None:
 
 
 def _build_card(cells: Sequence[str], facts: Mapping[str, str], named: Mapping[str, str]) -> Card:
-    uuid = UUID.fullmatch(facts[_UUID])
+    told = facts.get(_UUID, "")
+    uuid = UUID.fullmatch(told)
     name = facts.get(_NAME, "")
     why, detail = decide_why(name, uuid[0] if uuid else None, cells, named)
     if uuid is None and why is None:
-        why, detail = Why.ERR, f"the driver says {facts[_UUID] or 'nothing'} where the UUID belongs"
+        why, detail = Why.ERR, f"the driver says {told or 'nothing'} where the UUID belongs"
     index = facts.get(_INDEX, "")
     slot = facts.get(_BUS, "")
     return Card(

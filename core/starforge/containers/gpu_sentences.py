@@ -30,7 +30,7 @@ _MACHINE: Final = (
         "the driver's library libnvidia-ml is missing or is not the driver's own; install the driver again",
     ),
     (
-        r"could ?n[o']t communicate with the (?:nvidia )?driver|nvml: driver not loaded|driver is not loaded",
+        r"could ?n.t communicate with the (?:nvidia )?driver|nvml: driver not loaded|driver is not loaded",
         ErrorCode.DRIVER_NOT_LOADED,
         "the driver's kernel module is not loaded (a kernel upgrade, or Secure Boot)",
     ),
@@ -48,7 +48,7 @@ _MACHINE: Final = (
         "the driver is loaded and no GPU answers to it (lspci may still show one)",
     ),
     (
-        r"failed to initialize nvml|nvidia-smi has failed|nvml: unknown error",
+        r"failed to initialize nvml|nvidia-smi has failed",
         ErrorCode.NVML_UNKNOWN,
         "the driver's library cannot start; in a container the devices were lost, elsewhere see the kernel log",
     ),
@@ -62,6 +62,8 @@ _TIMED_OUT: Final = re.compile(
 TIMED_OUT: Final = GpuError(
     ErrorCode.PROBE_TIMEOUT, "nvidia-smi gave no answer: a GPU or the driver hangs; see the kernel log, then reboot"
 )
+
+NO_ROW: Final = GpuError(ErrorCode.NO_DEVICES, "the listing has a header and not one GPU")
 
 
 def find_errors(text: str) -> list[GpuError]:

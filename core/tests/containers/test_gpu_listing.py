@@ -67,6 +67,7 @@ def test_persistence_mode_is_not_taken_for_mig_where_no_header_tells_them_apart(
         f"0, NVIDIA L4, {ONE}, 23034 MiB, 12 MiB, 40\n",
         f"NVIDIA L4, {ONE}, 0, 23034 MiB\n",
         f'"0","{ONE}","NVIDIA L4","23034 MiB"\n',
+        f"0;{ONE};NVIDIA L4;23034 MiB\n",
     ],
 )
 def test_without_a_header_a_cell_is_what_it_can_only_be(text: str) -> None:
@@ -102,6 +103,26 @@ def test_a_listing_without_uuids_shows_no_gpu_and_names_what_it_lacks(text: str,
 def test_a_faulty_gpu_is_left_out_alone_and_what_is_not_supported_is_no_fault(cell: str, why: Why | None) -> None:
     text = f"0, {ONE}, NVIDIA A40, {cell}\n1, {TWO}, NVIDIA A40, 46068 MiB\n"
     assert whys(text) == {ONE: why, TWO: None}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"GPU 0: NVIDIA L4 (UUID: {ONE})\nGPU 1: NVIDIA L4 (UUID: GPU-95d2",
+        f"index, uuid, name, memory.total [MiB]\n0, {ONE}, NVIDIA L4, 23034 MiB\n1, GPU-95d2",
+        f"index, uuid, name\n0, {ONE}, NVIDIA L4\n1, [Unknown Error], NVIDIA L4",
+        f"0, {ONE}, NVIDIA L4, 23034 MiB\n1, [Unknown Error], NVIDIA L4, 23034 MiB",
+    ],
+)
+def test_a_gpu_whose_line_is_cut_off_or_has_no_uuid_is_shown_as_one_that_cannot_be_used(text: str) -> None:
+    listing = read_capture(text)
+    assert [(card.index, card.uuid, card.why) for card in listing.cards] == [(0, ONE, None), (1, None, Why.ERR)]
+    assert listing.errors == ()
+
+
+def test_a_listing_that_was_shut_down_badly_is_a_whole_one() -> None:
+    listing = read_capture(f"GPU 0: NVIDIA L4 (UUID: {ONE})\nFailed to properly shut down NVML: Unknown Error\n")
+    assert (len(listing.cards), listing.errors) == (1, ())
 
 
 def test_a_gpu_whose_values_say_that_it_is_lost_is_an_error_too() -> None:
@@ -163,6 +184,7 @@ def test_what_the_driver_says_of_a_gpus_health_decides(field: str, value: str, w
         ("bash: nvidia-smi: command not found", "driver_not_loaded", "no nvidia-smi"),
         ("No devices were found", "no_devices", ""),
         ("No devices found.", "no_devices", ""),
+        ("index, uuid, name\n", "no_devices", "a header"),
         ("timeout: sending signal TERM to command 'nvidia-smi'", "probe_timeout", ""),
         ("\n", "probe_timeout", ""),
         ("Terminated", "probe_timeout", ""),

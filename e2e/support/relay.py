@@ -66,10 +66,19 @@ class Relay:
             far.settimeout(None)
             with self._lock:
                 self._open |= {near, far}
-            for source, sink, answers in ((near, far, False), (far, near, True)):
-                threading.Thread(target=self._pass_on, args=(source, sink, answers), daemon=True).start()
+            threading.Thread(target=self._serve, args=(near, far), daemon=True).start()
 
-    def _pass_on(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:  # noqa: FBT001 - which way
+    def _serve(self, near: socket.socket, far: socket.socket) -> None:
+        asking = threading.Thread(target=lambda: self._pass_on(near, far, answers=False), daemon=True)
+        asking.start()
+        self._pass_on(far, near, answers=True)
+        asking.join()
+        with self._lock:
+            self._open -= {near, far}
+        near.close()
+        far.close()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket, *, answers: bool) -> None:
         shaken = 0
         with contextlib.suppress(OSError):
             while piece := source.recv(_PIECE_BYTES):
@@ -81,8 +90,6 @@ class Relay:
         for peer in (source, sink):
             with contextlib.suppress(OSError):
                 peer.shutdown(socket.SHUT_RDWR)
-        with self._lock:
-            self._open -= {source, sink}
 
 
 @contextlib.contextmanager

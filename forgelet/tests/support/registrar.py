@@ -5,7 +5,7 @@ import base64
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import uvicorn
@@ -56,6 +56,7 @@ class Registrar:
     fenced: Fenced | None = None
     refuse_with: int = 0
     heartbeat_s: float = 0.2
+    heard: Callable[[NodeReport], None] = lambda _report: None
 
     @property
     def certificate(self) -> str:
@@ -104,6 +105,7 @@ class Registrar:
             return Response(encode(Superseded(superseded_by=self.epoch)), 409)
         self.counters.append((int(request.headers[EPOCH_HEADER]), int(request.headers[COUNTER_HEADER])))
         self.reports.append(report)
+        self.heard(report)
         if self.fenced is not None and report.fence < self.fenced.fence:
             return Response(encode(self.fenced), 409)
         return Response(encode(HeartbeatAnswer(now=time.time(), heartbeat_s=self.heartbeat_s, reachable=True)))

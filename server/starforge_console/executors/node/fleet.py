@@ -140,10 +140,12 @@ class NodeExecutor:
 
     async def close(self) -> None:
         """Call nobody any more. Attempts are untouched."""
-        self._unsubscribe()
+        unsubscribe, self._unsubscribe = self._unsubscribe, lambda: None
+        unsubscribe()
         if self._greeting is not None:
             self._greeting.cancel()
             await asyncio.gather(self._greeting, return_exceptions=True)
+            self._greeting = None
         await asyncio.gather(*(link.close() for link in self._links.values()))
         self._links.clear()
 

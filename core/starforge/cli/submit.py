@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from starforge.cli.follow import NoLog, TextLog, decide_exit_code, follow_job, show_end
 from starforge.cli.output import describe_bytes, describe_duration, json_option, note, print_json, warn
 from starforge.cli.pack import describe_origin, describe_packed
 from starforge.cli.progress import show_progress
@@ -184,6 +183,8 @@ def _send(console: Console, prepared: _Prepared) -> dict[str, Json]:
 
 
 def _follow(console: Console, answer: dict[str, Json], *, as_json: bool) -> int:
+    from starforge.cli.follow import NoLog, TextLog, decide_exit_code, follow_job, show_end  # noqa: PLC0415 - only here
+
     ended = follow_job(console, str(answer["job"]), NoLog() if as_json else TextLog())
     if as_json:
         print_json({**answer, "outcome": ended.model_dump(mode="json") if ended else None})

@@ -33,7 +33,8 @@ HEADER_LOG_NEXT_ATTEMPT: Final = "X-Log-Next-Attempt"
 class Answer(BaseModel):
     """A message that the console sends."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    # A command reads two or three kinds of answers: the other kinds are never built.
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class RefusalView(Answer):

@@ -190,4 +190,4 @@ class Executor(Protocol):
         """Begin to listen for what happens at the backend; `wake` is called, from any thread, when something did."""
 
     async def close(self) -> None:
-        """Stop listening. Attempts are untouched."""
+        """Stop listening; a second call does nothing. Attempts are untouched."""

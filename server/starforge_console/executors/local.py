@@ -97,7 +97,7 @@ class LocalExecutor:
 
     async def close(self) -> None:
         """Stop listening. Containers are untouched."""
-        await self._call(self._host.close)
+        await asyncio.to_thread(self._host.close)
         self._threads.shutdown(wait=False)
 
     def _name_series(self, gpu: GpuView) -> GpuView:

@@ -31,8 +31,8 @@ _REASONS_SHOWN: Final = 4
 _NODES_NAMED: Final = 3
 _NEVER_MENDS: Final = "stop the job and ask for less, or wait until a larger machine joins"
 
-_Shape = tuple[str | None, tuple[PoolRequest, ...]]
-"""All of a job that placement looks at."""
+_Shape = tuple[str | None, int]
+"""All of a job that placement looks at: its fleet, and which pools; equal ones of a queue are one object mostly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class Dequeue:
         placed: list[_Placed] = []
         notes: list[tuple[QueuedJob, str]] = []
         for job in queued:
-            shape = (job.fleet, job.pools)
+            shape = (job.fleet, id(job.pools))
             why = no_room.get(shape)
             if why is None:
                 answer = self._place(job, views)

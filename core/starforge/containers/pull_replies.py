@@ -43,7 +43,7 @@ PULL: Final = (
         "choose another image, or a machine of a kind that it has",
     ),
     row(
-        r"pull access denied|requested access to the resource is denied|\bdenied: ",
+        r"(?<!permission )\bdenied\b",
         Fault.USER_ERROR,
         "the image's name is wrong, or the login for its registry is missing: registries say the same of both",
         "compare the name; if it is right, give the console a login for the registry",

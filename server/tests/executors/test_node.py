@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -254,15 +255,14 @@ def test_an_answer_lost_on_the_way_leaves_the_launch_unknown_and_a_repeat_safe(h
 def test_an_exit_wakes_the_console_before_the_next_heartbeat_is_due(harness: NodeHarness) -> None:
     async def scenario() -> None:
         harness._registrar.heartbeat_s = 60
-        woken = asyncio.Event()
-        loop = asyncio.get_running_loop()
+        woken = threading.Event()
         request = harness.make_request()
         await harness.executor.launch(request, harness.executor.place(request, await _view(harness)))  # type: ignore[arg-type]  # the same
         await harness.settle(request.attempt, Phase.RUNNING)
-        await harness.executor.start(lambda: loop.call_soon_threadsafe(woken.set))
+        await harness.executor.start(woken.set)
         woken.clear()
         await harness.finish(request, 0)
-        await asyncio.wait_for(woken.wait(), 20)
+        assert await asyncio.to_thread(woken.wait, 20)
         await harness.executor.close()
 
     run(harness, scenario())

@@ -157,7 +157,7 @@ def test_the_gpu_runtime_gets_the_chosen_uuid_and_an_unknown_one_is_a_node_fault
     wait_for(known, request.attempt, Phase.EXITED)
     assert (Path(request.workdir) / "seen").read_text() == "GPU-real:\n"
     unknown = ContainerHost(plain.engine, OneGpu("GPU-gone"), settings)
-    with pytest.raises(NodeFault, match="GPU runtime refused"):
+    with pytest.raises(NodeFault, match="chosen GPU does not exist now"):
         unknown.launch(make_request(tmp_path))
     assert len(plain.engine.list_containers()) == 1
 

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from starforge.containers.gpus import GpuSource, MadeUpGpus, NvidiaSmi
 from starforge.containers.host import ContainerHost
 from starforge.containers.settings import GpuRuntime, HostSettings, StorageMark
 from starforge.contract.executor import Executor
+from starforge.contract.launch import Secret
 from starforge.recipes.catalog import load_catalog
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.admission.admit import Admission, AdmissionSources
@@ -29,8 +31,14 @@ from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import SystemClock
 from starforge_console.errors import SettingsError
 from starforge_console.executors.local import LocalExecutor
+from starforge_console.fleets.administration import Administration, AdministrationParts
+from starforge_console.fleets.console_key import KEY_FILE
+from starforge_console.fleets.directory import Directory
+from starforge_console.fleets.hardware import HardwareRegistry
 from starforge_console.fleets.install import LEDGER_FILE, SERIES_FILE, Install, load_install, prepare_state
 from starforge_console.fleets.readiness import ROOT_JOBS, load_job_user
+from starforge_console.fleets.registration import JoinTerms, Registration, RegistrationParts
+from starforge_console.fleets.served import ServedFleets
 from starforge_console.fleets.views import KnownFleets
 from starforge_console.ingest.backfill import Backfill
 from starforge_console.ingest.bounds import Bounds
@@ -43,19 +51,23 @@ from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.streams import Stores
 from starforge_console.ingest.tokens import IngestTokens
 from starforge_console.ledger.database import Database, lock_state
-from starforge_console.ledger.fleets import Fleet, list_fleets
+from starforge_console.ledger.fleets import Fleet
 from starforge_console.scheduler.control import Scheduler
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.loop import Loop
 from starforge_console.settings.console import ConsoleSettings, FleetKind
 from starforge_console.telemetry.metrics import IngestCounters
-from starforge_console.wakeups import Wakeups
+from starforge_console.wakeups import NODES, Wakeups
 from starforge_console.web.api import build_api
 from starforge_console.web.deps import ApiServices
+from starforge_console.web.fleet_views import FleetServices
 from starforge_console.web.ingest import IngestServices, build_ingest
+from starforge_console.web.nodes import build_desk
 from starforge_console.web.server import Listening, serve
 
 BACKFILL_TOPIC: Final = "backfill"
+NODE_VIEWS_S: Final = 15.0
+"""A node that falls silent tells nobody: its fleet is looked at again after so long."""
 
 _log = structlog.get_logger("console")
 
@@ -71,8 +83,9 @@ class _Ground:
     clock: SystemClock
     wakeups: Wakeups
     registry: CollectorRegistry
-    fleets: Mapping[str, Fleet]
     install: Install
+    hardware: HardwareRegistry
+    directory: Directory
 
 
 def run(settings: ConsoleSettings) -> int:
@@ -101,15 +114,18 @@ class _StateLock:
 
 async def _run(settings: ConsoleSettings) -> None:
     async with _ground(settings) as ground:
-        executors = {name: _build_executor(ground, fleet) for name, fleet in ground.fleets.items()}
-        known = KnownFleets(executors)
+        served = ServedFleets(ground.ledger, partial(_build_executor, ground), ground.wakeups, ground.clock)
+        await served.load()
+        known = KnownFleets(served)
         counters = IngestCounters(ground.registry)
         stores = _build_stores(ground)
         receiver = Receiver(stores, ground.wakeups, ground.clock, counters)
         presence = Presence(ground.clock)
-        records = Finaliser(receiver, stores, ground.storage, ground.clock, executors)
-        scheduler = _build_scheduler(ground, executors, known, records)
-        api = build_api(_api_services(ground, known, stores))
+        records = Finaliser(receiver, stores, ground.storage, ground.clock, served)
+        scheduler = _build_scheduler(ground, served, known, records)
+        fleet_services = _fleet_services(ground, served)
+        desk = build_desk(_build_registration(ground), ground.clock)
+        api = build_api(_api_services(ground, known, stores), fleet_services, desk)
         ingest = build_ingest(
             IngestServices(
                 receiver=receiver,
@@ -120,18 +136,21 @@ async def _run(settings: ConsoleSettings) -> None:
             )
         )
         backfill = Backfill(receiver, stores, ground.storage, presence)
+        loops = (
+            Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once),
+            Loop("node views", NODES, ground.wakeups, partial(_refresh_nodes, known)),
+        )
         try:
-            async with _running(
-                scheduler, Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once)
-            ) as start:
+            async with _running(scheduler, served, loops) as start:
                 await serve(api, ingest, settings.http, start, asyncio.Event())
         finally:
+            await fleet_services.administration.close()
             await receiver.close()  # what it has begun is finished before the databases close
 
 
 @contextlib.asynccontextmanager
-async def _running(scheduler: Scheduler, backfill: Loop) -> AsyncIterator["_Start"]:
-    start = _Start(scheduler, backfill)
+async def _running(scheduler: Scheduler, served: ServedFleets, loops: Sequence[Loop]) -> AsyncIterator["_Start"]:
+    start = _Start(scheduler, served, loops)
     try:
         yield start
     finally:
@@ -141,14 +160,16 @@ async def _running(scheduler: Scheduler, backfill: Loop) -> AsyncIterator["_Star
 class _Start:
     """Starts the loops once both addresses listen: what a job reports at once must find somebody."""
 
-    def __init__(self, scheduler: Scheduler, backfill: Loop) -> None:
+    def __init__(self, scheduler: Scheduler, served: ServedFleets, loops: Sequence[Loop]) -> None:
         self._scheduler = scheduler
-        self._backfill = backfill
+        self._served = served
+        self._loops = loops
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __call__(self, listening: Listening) -> None:
         await self._scheduler.start()
-        self._tasks.append(asyncio.create_task(self._backfill.run()))
+        self._served.begin()
+        self._tasks += [asyncio.create_task(loop.run()) for loop in self._loops]
         _log.info("ready", api_port=listening.api_port, ingest_port=listening.ingest_port)
 
     async def close(self) -> None:
@@ -165,17 +186,22 @@ async def _ground(settings: ConsoleSettings) -> AsyncIterator[_Ground]:
     wakeups = Wakeups()
     wakeups.bind()
     ledger, series = Database(state_dir / LEDGER_FILE, "ledger"), Database(state_dir / SERIES_FILE, "series")
+    clock = SystemClock()
     try:
+        hardware, directory = HardwareRegistry(ledger, clock), Directory(ledger, clock)
+        await hardware.load()
+        await directory.load()
         yield _Ground(
             settings=settings,
             storage=StorageLayout(settings.storage_root),
             ledger=ledger,
             series=series,
-            clock=SystemClock(),
+            clock=clock,
             wakeups=wakeups,
             registry=CollectorRegistry(),
-            fleets={fleet.name: fleet for fleet in await ledger.read(list_fleets)},
             install=load_install(ledger, settings.storage_root),
+            hardware=hardware,
+            directory=directory,
         )
     finally:
         ledger.close()
@@ -183,11 +209,79 @@ async def _ground(settings: ConsoleSettings) -> AsyncIterator[_Ground]:
 
 
 def _build_executor(ground: _Ground, fleet: Fleet) -> Executor:
-    if fleet.kind != FleetKind.LOCAL:
-        raise SettingsError(
-            f"fleet {fleet.name!r} is of kind {fleet.kind!r}, which this release does not serve",
-            next_step="remove the fleet, or run a release that serves it",
+    if fleet.kind == FleetKind.LOCAL:
+        return _build_local(ground, fleet)
+    if fleet.kind == FleetKind.NODE:
+        return _build_node(ground, fleet)
+    raise SettingsError(
+        f"fleet {fleet.name!r} is of kind {fleet.kind!r}, which this release does not serve",
+        next_step="run a release that serves it",
+    )
+
+
+def _build_node(ground: _Ground, fleet: Fleet) -> Executor:
+    from starforge_console.executors.node.fleet import NodeExecutor  # noqa: PLC0415 - brings in a client of HTTP
+    from starforge_console.executors.node.link import LinkSettings  # noqa: PLC0415 - the same
+
+    node = ground.settings.node
+    token = node.node_token.get_secret_value()
+    settings = LinkSettings(
+        install=ground.install.id,
+        key_file=ground.settings.paths.console_state_dir / KEY_FILE,
+        request_timeout_s=node.node_request_timeout_s,
+        launch_timeout_s=node.node_launch_timeout_s,
+        legacy_token=Secret(token) if token else None,
+    )
+    return NodeExecutor(fleet.name, ground.directory, settings, ground.hardware.find)
+
+
+async def _refresh_nodes(known: KnownFleets) -> float:
+    await known.refresh(FleetKind.NODE)
+    return NODE_VIEWS_S
+
+
+def _build_registration(ground: _Ground) -> Registration:
+    settings = ground.settings
+    terms = JoinTerms(
+        install=ground.install.id,
+        storage_root=str(ground.storage.root),
+        storage_id=ground.install.storage_id,
+        ingest_url=settings.http.ingest_url,
+        key_file=settings.paths.console_state_dir / KEY_FILE,
+        heartbeat_s=settings.node.node_heartbeat_s,
+    )
+    return Registration(
+        RegistrationParts(
+            ledger=ground.ledger,
+            directory=ground.directory,
+            hardware=ground.hardware,
+            terms=terms,
+            clock=ground.clock,
+            wakeups=ground.wakeups,
         )
+    )
+
+
+def _fleet_services(ground: _Ground, served: ServedFleets) -> FleetServices:
+    administration = Administration(
+        AdministrationParts(
+            ledger=ground.ledger,
+            directory=ground.directory,
+            fleets=served,
+            clock=ground.clock,
+            wakeups=ground.wakeups,
+        )
+    )
+    return FleetServices(
+        ledger=ground.ledger,
+        fleets=served,
+        directory=ground.directory,
+        hardware=ground.hardware,
+        administration=administration,
+    )
+
+
+def _build_local(ground: _Ground, fleet: Fleet) -> Executor:
     local, paths = ground.settings.local, ground.settings.paths
     host_settings = HostSettings(
         install=ground.install.id,
@@ -198,7 +292,7 @@ def _build_executor(ground: _Ground, fleet: Fleet) -> Executor:
         storage=StorageMark(root=ground.storage.root, content=ground.install.storage_id),
     )
     host = ContainerHost(Engine(str(local.docker_socket)), _build_gpus(ground), host_settings)
-    return LocalExecutor(host, fleet.name)
+    return LocalExecutor(host, fleet.name, ground.hardware.find)
 
 
 def _build_gpus(ground: _Ground) -> GpuSource:
@@ -223,9 +317,7 @@ def _token_key(ground: _Ground) -> bytes:
     return load_or_make_key(ground.settings.paths.console_state_dir / "token-key")
 
 
-def _build_scheduler(
-    ground: _Ground, executors: Mapping[str, Executor], known: KnownFleets, records: Finaliser
-) -> Scheduler:
+def _build_scheduler(ground: _Ground, served: ServedFleets, known: KnownFleets, records: Finaliser) -> Scheduler:
     settings = ground.settings
     runner = store_runner(ground.storage)
     assembly = AssemblySettings(
@@ -240,8 +332,8 @@ def _build_scheduler(
     return Scheduler(
         SchedulerDeps(
             ledger=ground.ledger,
-            executors=executors,
-            assembly=Assembler(assembly, load_catalog(), ground.fleets, ground.ledger),
+            executors=served,
+            assembly=Assembler(assembly, load_catalog(), served.fleets, ground.ledger),
             records=records,
             wakeups=ground.wakeups,
             clock=ground.clock,

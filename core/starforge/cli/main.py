@@ -19,6 +19,8 @@ _COMMANDS: Final = {
     "pack": LazyCommand("starforge.cli.pack:pack", "Show what travels with a job, and its digest."),
     "submit": LazyCommand("starforge.cli.submit:submit", "Submit an experiment as a job."),
     "job": LazyCommand("starforge.cli.job:job", "Look at jobs, follow them, stop them."),
+    "fleet": LazyCommand("starforge.cli.fleet:fleet", "Look at fleets, make one, let machines join it."),
+    "node": LazyCommand("starforge.cli.node:node", "Look at machines, take them out of use."),
     "login": LazyCommand("starforge.cli.login:login", "Sign in at a server."),
     "logout": LazyCommand("starforge.cli.login:logout", "Forget the server and the token."),
     "status": LazyCommand("starforge.cli.login:status", "Say who is signed in where, and what runs."),

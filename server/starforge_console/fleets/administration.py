@@ -179,6 +179,10 @@ class Administration:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def tell_of_hardware(self) -> None:
+        """Have jobs that wait for a series looked at again."""
+        self._wakeups.notify(NODES, QUEUE)
+
     async def close(self) -> None:
         """Wait for no container's end any more; what is left of it is swept at the next start."""
         for task in list(self._tasks):

@@ -18,7 +18,7 @@ from starforge_console.ledger.endings import end_token
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.nodes import NodeRow, load_node, raise_fence
-from starforge_console.ledger.tables import attempts, jobs
+from starforge_console.ledger.tables import attempts, jobs, users
 
 _SHOWN: Final = 5
 _IDS_AT_ONCE: Final = 500
@@ -39,7 +39,7 @@ class Holder:
 
     job: JobId
     name: str
-    user_id: int
+    user: str
 
 
 def mark_lost(connection: Connection, name: str, guard: Guard) -> LostNode:
@@ -132,11 +132,12 @@ def find_holders(connection: Connection, among: Collection[AttemptId]) -> dict[A
     found: dict[AttemptId, Holder] = {}
     for start in range(0, len(wanted), _IDS_AT_ONCE):
         rows = connection.execute(
-            select(attempts.c.id, jobs.c.id.label("job"), jobs.c.name, jobs.c.user_id)
+            select(attempts.c.id, jobs.c.id.label("job"), jobs.c.name, users.c.name.label("user"))
             .join(jobs, jobs.c.id == attempts.c.job_id)
+            .join(users, users.c.id == jobs.c.user_id)
             .where(attempts.c.id.in_(wanted[start : start + _IDS_AT_ONCE]))
         ).all()
-        found |= {AttemptId(row.id): Holder(job=JobId(row.job), name=row.name, user_id=row.user_id) for row in rows}
+        found |= {AttemptId(row.id): Holder(job=JobId(row.job), name=row.name, user=row.user) for row in rows}
     return found
 
 

@@ -7,9 +7,11 @@ from fastapi.openapi.utils import get_openapi
 
 import starforge
 from starforge.contract.api import API_PREFIX, Problem
-from starforge_console.web import blobs, catalog, follow, jobs, ops, series, signin
+from starforge_console.web import blobs, catalog, fleets, follow, jobs, ops, series, signin
 from starforge_console.web.deps import ApiServices
+from starforge_console.web.fleet_views import FleetServices
 from starforge_console.web.guard import BodyGuard
+from starforge_console.web.nodes import NodeDesk, NodeDoor
 from starforge_console.web.pages.routes import add_page_routes, supply_pages
 from starforge_console.web.polls import LongPolls
 from starforge_console.web.problems import handle_errors
@@ -19,10 +21,14 @@ _UNUSED: Final = ("HTTPValidationError", "ValidationError")
 _REFERENCES: Final = "#/components/schemas/{model}"
 
 
-def build_api(services: ApiServices) -> FastAPI:
-    """The application over `services`. Its long polls are `app.state.polls`."""
+def build_api(
+    services: ApiServices, fleet_services: FleetServices | None = None, node_desk: NodeDesk | None = None
+) -> FastAPI:
+    """The application over `services`. Its long polls are `app.state.polls`; without the others it serves no fleets."""
     app = _build_app()
     app.state.services = services
+    app.state.fleet_services = fleet_services
+    app.state.node_desk = node_desk
     app.state.polls = LongPolls(services.wakeups)
     app.state.uploads = blobs.build_uploads()
     supply_pages(app, services)
@@ -53,13 +59,14 @@ def _build_app() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for module in (catalog, jobs, follow, series, blobs):
+    for module in (catalog, jobs, follow, series, blobs, fleets):
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)
     handle_errors(app)
     app.include_router(signin.router)
     add_page_routes(app)
     app.add_middleware(BodyGuard)
+    app.add_middleware(NodeDoor)  # before the guard, which lets in nobody without a user's token
     return app
 
 

@@ -1,0 +1,19 @@
+"""`sf fleet`: look at fleets, make one, and let machines join it."""
+
+from typing import Final
+
+import click
+
+from starforge.cli.lazy import LazyCommand, LazyGroup
+
+_COMMANDS: Final = {
+    "ls": LazyCommand("starforge.cli.fleet_views:ls", "List fleets."),
+    "show": LazyCommand("starforge.cli.fleet_views:show", "Show a fleet, its machines and their GPUs."),
+    "create": LazyCommand("starforge.cli.fleet_actions:create", "Make a fleet."),
+    "token": LazyCommand("starforge.cli.fleet_actions:token", "Let machines join a fleet."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=_COMMANDS)
+def fleet() -> None:
+    """Look at fleets, make one, let machines join it."""

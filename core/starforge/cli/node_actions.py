@@ -1,0 +1,90 @@
+"""`sf node drain`, `undrain`, `remove` and `mark-lost`."""
+
+import sys
+
+import click
+
+from starforge.cli.fleet_views import open_fleets, read_options
+from starforge.cli.output import json_option, note, print_json
+from starforge.contract.fleets import DrainNode, MarkLost, NodeChanged
+from starforge.errors import InputError
+from starforge.wording import count_of
+
+
+@click.command()
+@click.argument("node")
+@click.option("--why", default="", help="Shown beside the machine.")
+@json_option
+def drain(node: str, why: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""Place nothing new on a machine; what runs there stays.
+
+    \b
+    JSON: {node, fleet, state, fence, jobs: []}
+    """
+    with open_fleets() as console:
+        changed = console.drain(node, read_options(DrainNode, why=why))
+    _say(changed, f"{node} takes no new jobs; what runs there stays", as_json=as_json)
+
+
+@click.command()
+@click.argument("node")
+@json_option
+def undrain(node: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""Place on a machine again.
+
+    \b
+    JSON: {node, fleet, state, fence, jobs: []}
+    """
+    with open_fleets() as console:
+        changed = console.undrain(node)
+    _say(changed, f"{node} takes jobs again", as_json=as_json)
+
+
+@click.command()
+@click.argument("node")
+@json_option
+def remove(node: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""Take a machine out of its fleet; refused while jobs live there.
+
+    \b
+    JSON: {node, fleet, state, fence, jobs: []}
+    """
+    with open_fleets() as console:
+        changed = console.remove_node(node)
+    _say(changed, f"{node} is removed from fleet {changed.fleet}", as_json=as_json)
+
+
+@click.command("mark-lost")
+@click.argument("node")
+@click.option("--confirm", metavar="NODE", help="The machine's name once more, where nobody can be asked.")
+@json_option
+def mark_lost(node: str, confirm: str | None, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""Declare that a machine is off, or cut from the storage, for good.
+
+    Its jobs fail as `node_lost` and are run elsewhere. While the machine still runs
+    and reaches the storage, two attempts would write beside each other: make sure.
+    When it comes back it ends what it still runs before it takes anything new.
+
+    \b
+    JSON: {node, fleet, state, fence, jobs: [those that failed]}
+    """
+    if confirm is None and (as_json or not sys.stdin.isatty()):
+        raise InputError(
+            f"{node} was not marked lost",
+            why="nobody can be asked: " + ("--json was given" if as_json else "stdin is no terminal"),
+            next_step=f"sf node mark-lost {node} --confirm {node}",
+        )
+    if confirm is None:
+        confirm = click.prompt(f"is {node} off, or cut from the storage? Its name once more", err=True)
+    with open_fleets() as console:
+        changed = console.mark_lost(node, read_options(MarkLost, confirm=confirm))
+    _say(changed, f"{node} is marked lost; {count_of(len(changed.jobs), 'job')} failed as node_lost", as_json=as_json)
+    if changed.jobs and not as_json:
+        note(f"they are run elsewhere: {', '.join(changed.jobs)}")
+
+
+def _say(changed: NodeChanged, text: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(changed.model_dump(mode="json"))
+    else:
+        click.echo(text)

@@ -1,0 +1,56 @@
+"""The calls of the console's API about fleets and nodes, typed by the contract."""
+
+from urllib.parse import quote
+
+from starforge.client.console import Console
+from starforge.client.http import Request
+from starforge.contract import fleets as api
+
+
+class FleetConsole(Console):
+    """The console as its API shows fleets and nodes; what changes something needs an administrator's token."""
+
+    def fleets(self) -> api.FleetList:
+        """All fleets."""
+        return self._get(api.FleetList, "/fleets")
+
+    def fleet(self, name: str) -> api.FleetDetail:
+        """One fleet with its machines."""
+        return self._get(api.FleetDetail, f"/fleets/{quote(name, safe='')}")
+
+    def create_fleet(self, request: api.CreateFleet) -> api.FleetSummary:
+        """Make a fleet."""
+        body = request.model_dump(mode="json", exclude_none=True)
+        return self._send(api.FleetSummary, Request(method="POST", path="/fleets", json=body, repeatable=False))
+
+    def mint_join_token(self, fleet: str, request: api.MintJoinToken) -> api.MintedJoinToken:
+        """A new join token for the fleet, and the line to paste."""
+        path = f"/fleets/{quote(fleet, safe='')}/join-tokens"
+        body = request.model_dump(mode="json")
+        return self._send(api.MintedJoinToken, Request(method="POST", path=path, json=body, repeatable=False))
+
+    def nodes(self) -> api.NodeList:
+        """The machines of all fleets."""
+        return self._get(api.NodeList, "/nodes")
+
+    def drain(self, node: str, request: api.DrainNode) -> api.NodeChanged:
+        """Place nothing new on the node."""
+        return self._change(node, "drain", request.model_dump(mode="json"))
+
+    def undrain(self, node: str) -> api.NodeChanged:
+        """Place on the node again."""
+        return self._change(node, "undrain")
+
+    def remove_node(self, node: str) -> api.NodeChanged:
+        """Take the node out of its fleet."""
+        return self._change(node, "remove")
+
+    def mark_lost(self, node: str, request: api.MarkLost) -> api.NodeChanged:
+        """Declare that the machine is off or cut from the storage."""
+        return self._change(node, "mark-lost", request.model_dump(mode="json"))
+
+    def _change(self, node: str, verb: str, body: object = None) -> api.NodeChanged:
+        path = f"/nodes/{quote(node, safe='')}/{verb}"
+        # A repeat would find the node removed, or fail another attempt.
+        repeatable = verb in {"drain", "undrain"}
+        return self._send(api.NodeChanged, Request(method="POST", path=path, json=body, repeatable=repeatable))

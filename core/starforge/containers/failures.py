@@ -89,6 +89,12 @@ def classify_pull(error: EngineError) -> PullTrouble:
     return PullTrouble.DENIED if refuses_request(error) else PullTrouble.PASSING
 
 
+def tell_pull(error: EngineError) -> str:
+    """What a pull that ended so came to, for people: what the words mean where that is known, and the words."""
+    reply = find_reply(PULL, error.message)
+    return error.message if reply is None else f"{reply.meaning}: {error.message}"
+
+
 def refuses_request(error: EngineError) -> bool:
     """Whether the engine says that the request itself is at fault, so that a repeat gets the same answer.
 

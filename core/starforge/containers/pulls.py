@@ -8,7 +8,7 @@ from threading import Event, Lock, Thread
 from typing import Final, TypeAlias
 
 from starforge.containers.engine import Document, Engine, EngineError, Stream
-from starforge.containers.failures import PullTrouble, classify_pull
+from starforge.containers.failures import PullTrouble, classify_pull, tell_pull
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import RegistryLogin
 from starforge.contract.observation import Failure, Pull
@@ -160,7 +160,7 @@ class Pulls:
             try:
                 self._pull_once(running)
             except EngineError as error:
-                trouble, said = classify_pull(error), error.message
+                trouble, said = classify_pull(error), tell_pull(error)
             except BackendUnreachable as error:
                 trouble, said = PullTrouble.PASSING, str(error)
             else:

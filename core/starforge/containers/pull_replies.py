@@ -75,7 +75,7 @@ PULL: Final = (
         "write it as registry/name:tag",
     ),
     row(
-        r"manifest invalid|unsupported|not supported|no longer supported|deprecated|max depth exceeded"
+        r"manifest invalid|unsupported|not supported|no longer supported|deprecat|schema 1|max depth exceeded"
         r"|failed verification",
         Fault.USER_ERROR,
         "the image has a form that the engine does not take",

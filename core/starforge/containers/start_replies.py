@@ -56,8 +56,8 @@ _PROGRAMS: Final = (
     row(
         r"fork/exec ([^ ]*): no such file or directory",
         Fault.NODE_FAULT,
-        "the engine's runc is missing",
-        "install the engine's packages on the machine again ({0})",
+        "the engine's own program {0} is missing",
+        "install the engine's packages on the machine again",
     ),
     row(
         r"container init was OOM-killed|memory limit too low",
@@ -91,6 +91,12 @@ _PROGRAMS: Final = (
         Fault.USER_ERROR,
         "the image's {0} may not be executed",
         "make it executable in the image",
+    ),
+    row(
+        r"exec user process caused:? \\*\"?no such file",
+        Fault.USER_ERROR,
+        "a script of the image names an interpreter that is not there, or ends its lines as Windows does",
+        "correct the script's first line and its line ends",
     ),
     row(
         r"exec format error|does not match the (?:detected host|specified) platform",
@@ -154,8 +160,8 @@ _MACHINE: Final = (
     ),
     row(
         (
-            r"invalid mount config|creating mount source path|stale (?:nfs )?file handle|error mounting"
-            r"|transport endpoint is not connected"
+            r"invalid mount config|creating mount source path|stale (?:nfs )?file handle|error (?:while )?mounting"
+            r"|transport endpoint is not connected|failed to mount"
         ),
         Fault.NODE_FAULT,
         "a folder cannot be mounted on this machine",
@@ -187,9 +193,12 @@ _MACHINE: Final = (
         "look at the engine's log on the machine",
     ),
     row(
-        r"cannot allocate memory|resource temporarily unavailable|too many open files|pthread_create failed",
+        (
+            r"cannot allocate memory|resource temporarily unavailable|device or resource busy|too many open files"
+            r"|pthread_create failed"
+        ),
         Fault.RETRYABLE,
-        "this machine is out of memory, processes or files",
+        "this machine is short of something: memory, processes, files or a device",
         "see what uses them up on the machine",
     ),
     row(

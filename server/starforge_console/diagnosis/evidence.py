@@ -13,6 +13,8 @@ from starforge.contract.states import DesiredState
 from starforge.errors import InputError
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
+_NEVER_BEGAN: Final = frozenset({125, 126, 127, 128})
+"""What engines write as the exit code of a container that they could not start, with the reason beside it."""
 _ENDED: Final = frozenset({"exited", "dead", "stopped", ""})
 
 
@@ -92,7 +94,7 @@ def _read_inspected(state: dict[str, Any]) -> Evidence:
     error = str(state.get("Error") or "")
     code = state.get("ExitCode")
     code = code if isinstance(code, int) else None
-    if status == "created" and error:
+    if error and (status == "created" or code in _NEVER_BEGAN):
         return Evidence(words=error, exit_code=code)
     if status not in _ENDED or state.get("Running") is True:
         return Evidence(state=status or "running")

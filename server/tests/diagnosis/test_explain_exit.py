@@ -80,6 +80,14 @@ def test_each_reply_is_laid_at_the_right_door(case: dict[str, Any]) -> None:
             "retryable_infrastructure",
             None,
         ),
+        (
+            "standard_init_linux.go:228: exec user process caused: no such file or directory",
+            "user_error",
+            "start_failed",
+        ),
+        ("failed to mount local volume: mount :/x: connection refused", "node_fault", None),
+        ("failed to remove root filesystem: device or resource busy", "retryable_infrastructure", None),
+        ("schema 1 support is disabled by default", "user_error", "pull_denied"),
         ("unauthorized: authentication required", "user_error", "pull_denied"),
         ("Error: manifest unknown: Tag 3 was deleted or has expired", "user_error", "pull_denied"),
         ("invalid reference format: repository name must be lowercase", "user_error", "pull_denied"),
@@ -105,10 +113,9 @@ def test_what_an_image_lacks_is_named() -> None:
     assert "linux/arm64" in explain("no matching manifest for linux/arm64 in the manifest list entries")["summary"]
 
 
-def test_a_container_that_could_not_start_is_explained_by_its_error() -> None:
-    answer = explain(
-        inspected(Status="created", ExitCode=127, Error='exec: "bash": executable file not found in $PATH')
-    )
+@pytest.mark.parametrize("status", ["created", "exited"])
+def test_a_container_that_could_not_start_is_explained_by_its_error(status: str) -> None:
+    answer = explain(inspected(Status=status, ExitCode=127, Error='exec: "bash": executable file not found in $PATH'))
     assert (answer["reason"], answer["retryable"], answer["evidence"]["exit_code"]) == ("start_failed", False, 127)
 
 

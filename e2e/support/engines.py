@@ -91,7 +91,7 @@ class PrivateEngine:
             os.environ, PATH=f"{self.path_prefix}:{os.environ['PATH']}" if self.path_prefix else os.environ["PATH"]
         )
         return subprocess.Popen(
-            [*self._entering(), *argv],
+            [*self.entering(), *argv],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -101,7 +101,7 @@ class PrivateEngine:
 
     def run(self, *argv: str) -> str:
         """Run a program inside the machine to its end."""
-        return subprocess.run([*self._entering(), *argv], check=True, capture_output=True, text=True).stdout
+        return subprocess.run([*self.entering(), *argv], check=True, capture_output=True, text=True).stdout
 
     def ask(self, method: str, path: str) -> None:
         """A call that the product never makes."""
@@ -216,7 +216,8 @@ class PrivateEngine:
             subprocess.run(["ip", "link", "del", name_interface(self.slot)], check=False, capture_output=True)
         self._connected = False
 
-    def _entering(self) -> list[str]:
+    def entering(self) -> list[str]:
+        """The words that run a program inside the machine, which ends with the machine at the latest."""
         return ["nsenter", "-t", str(self._init), "--mount", "--net", "--pid", "--uts", "--"]
 
     def _reap(self) -> None:

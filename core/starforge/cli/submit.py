@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from starforge.cli.output import describe_bytes, describe_duration, json_option, note, print_json, warn
+from starforge.cli.output import describe_bytes, json_option, note, print_json, warn
 from starforge.cli.pack import describe_origin, describe_packed
 from starforge.cli.progress import show_progress
 from starforge.cli.session import load_profiles, open_console
@@ -33,8 +33,6 @@ from starforge.workspace.project import load_project, resolve_experiment
 from starforge.workspace.provenance import Origin, load_origin
 from starforge.workspace.remember import find_memory_folder, pack_or_recall
 from starforge.workspace.submission import Contents, build_jobspec, build_share, check_clean, check_data_travels
-
-_PROFILES_ARE_OLD_S: Final = 86_400
 
 
 class _Key(NamedTuple):
@@ -140,9 +138,7 @@ def _prepare(name: str, asked: _Asked) -> _Prepared:
     check_experiment(experiment)
     for warning in experiment.warnings:
         warn(f"{warning.place}: {warning.message}")
-    registry, age_s = load_profiles()
-    if age_s is not None and age_s > _PROFILES_ARE_OLD_S:
-        note(f"profiles as they were {describe_duration(age_s)} ago; `sf login` fetches them anew")
+    registry = load_profiles(asked.profiles)
     roles = experiment.recipe.roles if experiment.recipe else ()
     resources = build_resources(asked.profiles, registry, roles, build_share(experiment))
     manifest = load_manifest(project.root)

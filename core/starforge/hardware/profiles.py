@@ -70,6 +70,11 @@ def build_resources(
     return Resources(pools=tuple(pools), roles=named)
 
 
+def name_wanted(text: str) -> str:
+    """The name of the profile in `[ROLES=]NAME[:GPUS]`."""
+    return text.rpartition("=")[2].partition(":")[0]
+
+
 def _parse_wish(text: str, registry: Mapping[str, Profile], roles: Sequence[str]) -> _Wish:
     left, equals, right = text.rpartition("=")
     named_roles = tuple(role.strip() for role in left.split(",")) if equals else ()

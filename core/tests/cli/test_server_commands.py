@@ -360,3 +360,18 @@ def test_without_a_session_the_way_in_is_named_before_anything_is_packed(sf: Sf)
     result = sf("submit", "first", "--profile", "cpu")
     assert result.code == 1
     assert "sf login --server URL" in result.err
+
+
+@pytest.mark.usefixtures("server", "project")
+def test_a_profile_that_the_last_sign_in_did_not_know_is_asked_for(sf: Sf, state: ConsoleState) -> None:
+    state.profiles.append({**state.profiles[0], "name": "gb200", "series": "gb200"})
+    result = sf("submit", "first", "--profile", "gb200:1", "--dry-run", "--json")
+    assert result.json["spec"]["spec"]["resources"]["pools"][0]["series"] == "gb200"
+
+
+@pytest.mark.usefixtures("server", "project")
+def test_a_profile_that_nobody_knows_is_named_with_the_nearest(sf: Sf) -> None:
+    result = sf("submit", "first", "--profile", "h20", "--dry-run")
+    assert result.code == 2
+    assert "there is no profile 'h20'" in result.err
+    assert "h200" in result.err

@@ -62,10 +62,11 @@ class Dequeue:
         now = self._deps.clock.now()
         due = [(decide_hold(job), job) for job in await self._deps.ledger.read(list_queued)]
         wait_s = min([wait_s, *(max(0.05, at - now) for at, _ in due if at > now)])
+        # Looked at even when nothing waits: admission, profiles and pages read what was seen here.
+        views = await self._views(await self._deps.ledger.read(list_in_flight))
         queued = order_queue(job for at, job in due if at <= now)
-        if not queued:
-            return wait_s
-        await self._place_all(queued, await self._views(await self._deps.ledger.read(list_in_flight)))
+        if queued:
+            await self._place_all(queued, views)
         return wait_s
 
     async def look(self) -> None:

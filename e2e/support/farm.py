@@ -1,0 +1,211 @@
+"""A fleet of machines of a test's own: a console, and forgelets inside private machines that joined it."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from e2e.support.console import ConsoleProcess, wait_for
+from e2e.support.engines import PrivateEngine
+from e2e.support.images import host_image
+
+FLEET: Final = "farm"
+PORT: Final = 7070
+"""Each machine has a network of its own, so that all serve on the usual port."""
+_FORGELET: Final = str(Path(sys.executable).with_name("forgelet"))
+
+
+@dataclass(slots=True)
+class Machine:
+    """One machine of the fleet. `settings` are FORGE_ variables of its daemon."""
+
+    engine: PrivateEngine
+    folder: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    name: str = ""
+    """The node's name, once it has joined."""
+    _daemon: subprocess.Popen[bytes] | None = None
+
+    @property
+    def state_dir(self) -> Path:
+        return self.folder / "state"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "forgelet.log"
+
+    def join(self, console: ConsoleProcess, token: str, fleet: str = FLEET) -> None:
+        """Join by token, as an administrator does on the machine."""
+        server = f"http://{self.engine.gateway}:{console.port}"
+        advertise = f"{self.engine.address}:{PORT}"
+        words = ("join", "--server", server, "--fleet", fleet, "--advertise", advertise, "--json")
+        done = self.run(*words, FORGE_JOIN_TOKEN=token)
+        assert done.returncode == 0, done.stderr
+        self.name = json.loads(done.stdout)["node"]
+
+    def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """One forgelet command inside the machine, to its end."""
+        return subprocess.run(
+            [*self.engine.entering(), _FORGELET, *words],
+            env=self._environment(environment),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def start(self) -> None:
+        """Start the daemon; it ends with the machine at the latest."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._daemon = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *self.engine.entering(), _FORGELET, "serve"],
+                env=self._environment({}),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """kill -9 of the daemon."""
+        self._end(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """End the daemon in good order."""
+        self._end(signal.SIGTERM)
+
+    def freeze(self) -> None:
+        """SIGSTOP of the daemon: its port accepts and says nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
+
+    def cut(self) -> None:
+        """Part the machine from everybody; what runs there goes on."""
+        self.engine.run("ip", "link", "set", "eth0", "down")
+
+    def heal(self) -> None:
+        """Join it to the network again."""
+        self.engine.run("sh", "-ec", f"ip link set eth0 up; ip route replace default via {self.engine.gateway}")
+
+    def reboot(self) -> None:
+        """Every process of the machine dies; it comes back with a new boot id, and its daemon starts."""
+        self.kill()
+        self.engine.reboot()
+        self.start()
+
+    def lose_storage(self, console: ConsoleProcess) -> None:
+        """Cover the share in this machine alone, as a mount that is gone would."""
+        self.engine.run("mount", "-t", "tmpfs", "none", str(console.storage))
+
+    def find_storage(self, console: ConsoleProcess) -> None:
+        """Mount it again."""
+        self.engine.run("umount", str(console.storage))
+
+    def containers(self) -> list[dict[str, Any]]:
+        """Every container that the engine lists."""
+        return self.engine.engine.list_containers()
+
+    def _environment(self, extra: Mapping[str, str]) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("FORGE_", "SF_"))}
+        return {
+            **kept,
+            "FORGE_NODE_STATE_DIR": str(self.state_dir),
+            "FORGE_DOCKER_SOCKET": self.engine.socket_path,
+            "FORGE_GPU_RUNTIME": "none",
+            "FORGE_LOCAL_GPU_COUNT": "8",
+            "FORGE_LOCAL_GPU_NAME": "NVIDIA H200",
+            **self.settings,
+            **extra,
+        }
+
+    def _signal(self, number: signal.Signals) -> None:
+        """To the daemon itself, inside of what carries it there."""
+        for pid in self._find_daemon():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _find_daemon(self) -> list[int]:
+        if self._daemon is None:
+            return []
+        children = Path(f"/proc/{self._daemon.pid}/task/{self._daemon.pid}/children")
+        with contextlib.suppress(FileNotFoundError):
+            return [int(child) for child in children.read_text().split()]
+        return []
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._daemon is None:
+            return
+        self._signal(signal.SIGCONT)
+        self._signal(number)
+        self._daemon.wait(20)
+        self._daemon = None
+
+
+@dataclass(slots=True)
+class Farm:
+    """The console and its machines."""
+
+    console: ConsoleProcess
+    machines: list[Machine]
+
+    def find(self, name: str) -> Machine:
+        return next(machine for machine in self.machines if machine.name == name)
+
+    def node(self, name: str) -> Any:  # noqa: ANN401 - a JSON answer
+        """What the console says of a node."""
+        return next(node for node in self.nodes() if node["name"] == name)
+
+    def nodes(self) -> Any:  # noqa: ANN401 - a JSON answer
+        """What the console says of all nodes."""
+        return self.console.get(f"/api/v1/fleets/{FLEET}", self.console.token("--scopes", "read,admin"))["nodes"]
+
+    def new_token(self, fleet: str = FLEET) -> str:
+        """A new join token."""
+        return str(json.loads(self.console.sf("fleet", "token", fleet, "--json").stdout)["token"])
+
+    def wait_ready(self, count: int | None = None, limit_s: float = 40.0) -> None:
+        """Until so many nodes take jobs; all of them unless told otherwise."""
+        wanted = len(self.machines) if count is None else count
+        wait_for(
+            lambda: sum(node["status"] == "ready" for node in self.nodes()) >= wanted,
+            f"{wanted} nodes to take jobs",
+            limit_s,
+        )
+
+
+@contextlib.contextmanager
+def farm(folder: Path, engines: list[PrivateEngine], settings: Mapping[str, str] | None = None) -> Iterator[Farm]:
+    """A console with one fleet that a machine for each of `engines` has joined; all serve and take jobs."""
+    own = {
+        "FORGE_DEFAULT_FLEET_KIND": "node",
+        "FORGE_RECONCILE_S": "2",
+        **(settings or {}),
+    }
+    console = ConsoleProcess(folder, "/nonexistent.sock", own)
+    console.environment["FORGE_LISTEN"] = f"0.0.0.0:{console.port}"
+    machines = [Machine(engine, folder / f"machine-{number}") for number, engine in enumerate(engines, 1)]
+    try:
+        console.init()
+        console.sf("login", "--server", console.url, typed=console.token("--scopes", "read,submit,admin"))
+        console.sf("fleet", "create", FLEET, "--kind", "node")
+        made = Farm(console, machines)
+        for machine in machines:
+            host_image(machine.engine)
+            machine.join(console, made.new_token())
+            machine.start()
+        made.wait_ready()
+        yield made
+    finally:
+        for machine in machines:
+            machine.kill()
+        console.close()

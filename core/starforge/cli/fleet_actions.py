@@ -30,7 +30,9 @@ def create(
     user: str | None,
     as_json: bool,  # noqa: FBT001 - click passes flags so
 ) -> None:
-    r"""Make a fleet; it takes jobs at once, without a restart of the console.
+    r"""Make a fleet.
+
+    It takes jobs at once, without a restart of the console.
 
     \b
     JSON: {name, kind, network, user, nodes, ready, gpus: {state: count}}
@@ -54,9 +56,9 @@ def create(
 @click.option("--uses", type=click.IntRange(1, 1000), default=10, show_default=True, help="For so many machines.")
 @json_option
 def token(fleet: str, hours: float, uses: int, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
-    r"""Print the line that lets a machine join a fleet; paste it there as root.
+    r"""Let machines join a fleet.
 
-    The line holds a join token, which is shown this once. The machine appears in
+    Prints the line to paste on each machine, as root. The line holds a join token, which is shown this once. The machine appears in
     `sf node ls` once it has joined.
 
     \b

@@ -51,7 +51,8 @@ def ls(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     r"""List fleets.
 
     \b
-    JSON: {items: [{name, kind, network, user, nodes, ready, gpus: {state: count}}]}
+    JSON: {items: [{name, kind, network, user, nodes, ready,
+                    gpus: {state: count}}]}
     """
     with open_fleets() as console:
         fleets = console.fleets().items

@@ -16,7 +16,9 @@ from starforge.wording import count_of
 @click.option("--why", default="", help="Shown beside the machine.")
 @json_option
 def drain(node: str, why: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
-    r"""Place nothing new on a machine; what runs there stays.
+    r"""Place nothing new on a machine.
+
+    What runs there stays.
 
     \b
     JSON: {node, fleet, state, fence, jobs: []}
@@ -44,7 +46,9 @@ def undrain(node: str, as_json: bool) -> None:  # noqa: FBT001 - click passes fl
 @click.argument("node")
 @json_option
 def remove(node: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
-    r"""Take a machine out of its fleet; refused while jobs live there.
+    r"""Take a machine out of its fleet.
+
+    It is refused while jobs live there.
 
     \b
     JSON: {node, fleet, state, fence, jobs: []}
@@ -59,9 +63,9 @@ def remove(node: str, as_json: bool) -> None:  # noqa: FBT001 - click passes fla
 @click.option("--confirm", metavar="NODE", help="The machine's name once more, where nobody can be asked.")
 @json_option
 def mark_lost(node: str, confirm: str | None, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
-    r"""Declare that a machine is off, or cut from the storage, for good.
+    r"""Declare a machine lost.
 
-    Its jobs fail as `node_lost` and are run elsewhere. While the machine still runs
+    It must be off, or cut from the storage. Its jobs fail as `node_lost` and are run elsewhere. While the machine still runs
     and reaches the storage, two attempts would write beside each other: make sure.
     When it comes back it ends what it still runs before it takes anything new.
 

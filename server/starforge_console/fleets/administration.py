@@ -183,6 +183,10 @@ class Administration:
         """Have jobs that wait for a series looked at again."""
         self._wakeups.notify(NODES, QUEUE)
 
+    async def settle(self) -> None:
+        """Wait until nothing that was begun here is under way any more."""
+        await asyncio.gather(*self._tasks)
+
     async def close(self) -> None:
         """Wait for no container's end any more; what is left of it is swept at the next start."""
         for task in list(self._tasks):

@@ -1,7 +1,7 @@
 """What an administrator's word about a node does to the attempts there, each in one transaction."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -68,26 +68,28 @@ def remove_node(connection: Connection, name: str, now: float) -> NodeRow:
 
     Raises:
         NotFound: there is no such node.
-        Conflict: attempts live there.
+        Conflict: attempts live there, or the storage is still being read for some that ended.
 
     """
     row = load_node(connection, name)
     living = [job.id for job in list_living(connection, row)]
     if living:
-        more = f" and {len(living) - _SHOWN} more" if len(living) > _SHOWN else ""
         raise Conflict(
             f"node {name} cannot be removed",
-            why=f"jobs live there: {', '.join(living[:_SHOWN])}{more}",
+            why=f"jobs live there: {_list_some(living)}",
             next_step="stop them, or wait for them after 'sf node drain'; if the machine is gone for good,"
             f" 'sf node mark-lost {name}' first",
         )
+    left = (attempts.c.node == name, attempts.c.fleet == row.fleet, attempts.c.cleaned_at.is_(None))
+    unread = connection.execute(select(attempts.c.id).where(*left, attempts.c.finalised_at.is_(None))).scalars().all()
+    if unread:
+        raise Conflict(
+            f"node {name} cannot be removed yet",
+            why=f"what attempts left in the storage is still being read: {_list_some(unread)}",
+            next_step="try again in a moment",
+        )
     # Nobody asks the machine any more, so whatever is left of ended attempts there is not waited for.
-    connection.execute(
-        update(attempts)
-        .where(attempts.c.node == name, attempts.c.fleet == row.fleet, attempts.c.cleaned_at.is_(None))
-        .where(attempts.c.finalised_at.is_not(None))
-        .values(cleaned_at=now, token_expires_at=now)
-    )
+    connection.execute(update(attempts).where(*left).values(cleaned_at=now, token_expires_at=now))
     return raise_fence(connection, row, NodeState.REMOVED)
 
 
@@ -151,3 +153,8 @@ def locate_attempts(connection: Connection, among: Collection[AttemptId]) -> dic
         ).all()
         found |= {AttemptId(row.id): str(row.node) for row in rows}
     return found
+
+
+def _list_some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from bench import commands, idle, ingesting, packing, reporting, scheduling, serving, submitting
+from bench import commands, idle, ingesting, nodes, packing, reporting, scheduling, serving, submitting
 from bench.figures import Figure, Skipped
 from bench.ground import Ground, Unmeasurable
 from starforge_console.settings.console import LogFormat
@@ -18,7 +18,10 @@ Bench = Callable[[Ground], list[Figure]]
 
 BENCHES: Final[Mapping[str, Bench]] = {
     "submit_to_start_local": submitting.submit_to_start_local,
+    "submit_to_start_node": submitting.submit_to_start_node,
     "submit_cli": submitting.submit_cli,
+    "observe": nodes.observe,
+    "node_daemon": nodes.node_daemon,
     "console_idle": idle.console_idle,
     "cli_help": commands.cli_help,
     "cli_job_ls": commands.cli_job_ls,

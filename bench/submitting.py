@@ -1,6 +1,5 @@
 """From a submission to the start of its container, over the engine's own create and start of the same body."""
 
-import datetime as dt
 import http.client
 import itertools
 import json
@@ -11,17 +10,19 @@ from typing import Any, Final
 from bench.figures import Figure, Ratio, compare
 from bench.ground import Ground
 from e2e.support.console import ConsoleProcess, wait_for
+from e2e.support.farm import farm
 from e2e.support.projects import Experiment, make_experiment
 from starforge.containers.engine import Document, Engine
 from starforge.containers.labels import JOB
+from starforge.containers.seeing import parse_time
 from starforge.contract.api import API_PREFIX
 
 _API_ROUNDS: Final = 20
 _CLI_ROUNDS: Final = 8
 _API_AT_MOST: Final = 1.3
 _CLI_AT_MOST: Final = 2.5
+_NODE_AT_MOST: Final = 1.4
 _KEEP: Final = {"FORGE_CONTAINER_RETENTION_S": "3600"}
-_MICROSECONDS: Final = len("2026-01-01T00:00:00.000000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,14 @@ def submit_to_start_local(ground: Ground) -> list[Figure]:
     return [Ratio("submit_to_start_local", pairs.ratio, _API_AT_MOST, detail=pairs.describe())]
 
 
+def submit_to_start_node(ground: Ground) -> list[Figure]:
+    """The same on a machine of a fleet of kind `node`."""
+    with farm(ground.folder(), [ground.machine], _KEEP) as fleet:
+        lab = _make_lab(ground, fleet.console)
+        pairs = compare(lab.submit, lab.start_by_engine, _API_ROUNDS, limit_s=60)
+    return [Ratio("submit_to_start_node", pairs.ratio, _NODE_AT_MOST, detail=pairs.describe())]
+
+
 def submit_cli(ground: Ground) -> list[Figure]:
     """A submission by `sf submit`, its whole process included."""
     with ground.console(_KEEP) as console:
@@ -119,5 +128,4 @@ def _find_end(engine: Engine, container: str) -> float | None:
     state = engine.inspect(container)["State"]
     if state["Running"]:
         return None
-    text = str(state["StartedAt"]).rstrip("Z")[:_MICROSECONDS]
-    return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC).timestamp()
+    return parse_time(str(state["StartedAt"]))

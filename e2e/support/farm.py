@@ -115,6 +115,12 @@ class Machine:
         """Every container that the engine lists."""
         return self.engine.engine.list_containers()
 
+    @property
+    def daemon_pid(self) -> int:
+        """The daemon's process as this host numbers it."""
+        (pid,) = self._find_daemon()
+        return pid
+
     def _environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("FORGE_", "SF_"))}
         return {

@@ -25,7 +25,7 @@ check: dev ## Style, types, import contracts, sizes, dependencies and documents 
 
 .PHONY: fix
 fix: dev ## Apply what the formatter, the linter and the document generators can mend themselves
-	@.venv/bin/ruff check -q --fix --exit-zero . && .venv/bin/ruff format -q . && $(PY) -m tools.docs_check --write
+	@.venv/bin/ruff check -q --fix --exit-zero . && .venv/bin/ruff format -q . && $(PY) -m tools.docs_check --write && $(PY) -m tools.node_lock --write
 
 .PHONY: test
 test: dev ## Everything but the end-to-end legs: unit, property, conformance, one real engine

@@ -16,9 +16,16 @@ _COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "status": LazyCommand(
         "starforge_forgelet.commands.status:status", "Say who this machine is, and how its heartbeats fare."
     ),
+    "doctor": LazyCommand(
+        "starforge_forgelet.commands.doctor:doctor", "Check whether this machine can run jobs, and say how to mend it."
+    ),
     "gpus": LazyCommand(
         "starforge_forgelet.commands.gpus:gpus", "Show which GPUs this machine has, and why one is not offered."
     ),
+    "require": LazyCommand(
+        "starforge_forgelet.commands.require:require", "For scripts: fail unless this machine is as they need it."
+    ),
+    "unit": LazyCommand("starforge_forgelet.commands.unit:unit", "Print a systemd unit for the daemon."),
     "version": LazyCommand("starforge_forgelet.commands.version:version", "Print the installed version."),
 }
 

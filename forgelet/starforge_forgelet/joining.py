@@ -24,12 +24,16 @@ DEFAULT_PORT: Final = 7070
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """What the administrator gave. `advertise` is `HOST:PORT`, or empty for the address that faces the console."""
+    """What the administrator gave. `advertise` is `HOST:PORT`, or empty for the address that faces the console.
+
+    That address is then taken with `port`, the daemon's own.
+    """
 
     server: str
     fleet: str
     token: Secret
     advertise: str = ""
+    port: int = DEFAULT_PORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ async def join(joining: Joining, settings: NodeSettings) -> Joined:
     server = check_server(joining.server)
     state = NodeState(settings.state_dir)
     state.prepare()
-    advertise = joining.advertise or f"{find_own_address(server)}:{DEFAULT_PORT}"
+    advertise = joining.advertise or f"{find_own_address(server)}:{joining.port}"
     check_address(advertise)
     hostname = socket.gethostname()
     new = make_identity(hostname)

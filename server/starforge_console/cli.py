@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -153,6 +154,45 @@ def add_user(name: str, role: str) -> None:
     with _open_ledger(settings) as ledger:
         code = issue_sign_in_code(ledger, create_user(ledger, name, role, time.time()), time.time())
     click.echo(_link(settings, code))
+
+
+@main.group(cls=_Commands)
+def wheelhouse() -> None:
+    """Wheels that machines install forgelet from."""
+
+
+@wheelhouse.command("add")
+@click.option("--python", "pythons", multiple=True, help="Python of the machines, such as 3.11; may be repeated.")
+@click.option("--arch", "arches", multiple=True, help="Architecture: x86_64 or aarch64; may be repeated.")
+@click.option("--own", type=click.Path(file_okay=False, path_type=Path), help="Folder with this release's own wheels.")
+def add_wheels(pythons: tuple[str, ...], arches: tuple[str, ...], own: Path | None) -> None:
+    """Supply the wheels for machines with that Python and architecture, and print the names of what is new.
+
+    Without options it is this machine's. Third-party wheels are downloaded with pip and its settings, exactly those
+    that the release's lock names. Our own come from --own, or are built from the source tree that the console runs
+    from. The console may be running.
+    """
+    from starforge_console.wheels.command import add_wheels  # noqa: PLC0415 - a help text needs none of it
+
+    add_wheels(_find_wheelhouse(), pythons, arches, own)
+
+
+@wheelhouse.command("ls")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with a stable schema.")
+def list_wheels(*, as_json: bool) -> None:
+    """Show which machines could install forgelet now.
+
+    The JSON holds folder and targets: a list of python, arch and missing.
+    """
+    from starforge_console.wheels.command import list_targets  # noqa: PLC0415 - a help text needs none of it
+
+    list_targets(_find_wheelhouse(), as_json=as_json)
+
+
+def _find_wheelhouse() -> Path:
+    from starforge_console.wheels.index import FOLDER  # noqa: PLC0415 - a help text needs none of it
+
+    return _load_settings().paths.console_state_dir / FOLDER
 
 
 def _load_settings() -> "ConsoleSettings":

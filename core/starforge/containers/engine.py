@@ -179,6 +179,10 @@ class Engine:
                 stream, size = header[0], int.from_bytes(header[4:], "big")
                 yield ("stderr" if stream == 2 else "stdout"), response.read(size)  # noqa: PLR2004 - the API's number
 
+    def list_images(self) -> list[Document]:
+        """Every image that is present: Id, RepoTags and Size."""
+        return cast("list[Document]", self._decode(self._text("GET", "/images/json")))
+
     def inspect_image(self, image: str) -> Document:
         """Id, RepoDigests and Architecture of an image that is present."""
         return self._json("GET", f"/images/{quote(image, safe='/:@')}/json")

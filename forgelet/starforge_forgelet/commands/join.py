@@ -22,8 +22,9 @@ _MOST_TOKEN_BYTES = 4096
 @click.option("--fleet", envvar="FORGE_FLEET", required=True, help="The fleet to join.  [env: FORGE_FLEET]")
 @click.option("--token", help="The join token; better in FORGE_JOIN_TOKEN, or '-' to read it from standard input.")
 @click.option("--advertise", default="", help="HOST:PORT where the console reaches this machine; else found.")
+@click.option("--port", default=7070, show_default=True, type=click.IntRange(1, 65535), help="The daemon's own port.")
 @json_option
-def join(*, server: str, fleet: str, token: str | None, advertise: str, as_json: bool) -> None:
+def join(*, server: str, fleet: str, token: str | None, advertise: str, port: int, as_json: bool) -> None:  # noqa: PLR0913 - one parameter an option
     r"""Register this machine with a console, or renew its identity there: the node keeps its name.
 
     The join token is the whole authorisation. A machine that has lost its state directory becomes a new node.
@@ -35,7 +36,7 @@ def join(*, server: str, fleet: str, token: str | None, advertise: str, as_json:
     from starforge_forgelet.settings import load_settings  # noqa: PLC0415 - the same
 
     settings = load_settings()
-    joining = Joining(server=server, fleet=fleet, token=_read_token(token), advertise=advertise)
+    joining = Joining(server=server, fleet=fleet, token=_read_token(token), advertise=advertise, port=port)
     joined = asyncio.run(join(joining, settings))
     if as_json:
         print_json(_show(joined))

@@ -91,6 +91,10 @@ class HttpSettings(_Group):
         description="The one address that pages and install lines name.",
         pattern=r"^https?://\S+$",
     )
+    public_ca_file: AbsolutePath | None = Field(
+        default=None,
+        description="PEM file of the private CA that signed that address's certificate; install.sh carries it along.",
+    )
     ingest_url: str = Field(
         default="http://host.docker.internal:7081",
         description="Ingest as containers reach it.",

@@ -7,7 +7,7 @@ from fastapi.openapi.utils import get_openapi
 
 import starforge
 from starforge.contract.api import API_PREFIX, Problem
-from starforge_console.web import blobs, catalog, fleets, follow, jobs, ops, series, signin
+from starforge_console.web import blobs, catalog, fleets, follow, install, jobs, ops, series, signin
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices
 from starforge_console.web.guard import BodyGuard
@@ -32,6 +32,7 @@ def build_api(
     app.state.polls = LongPolls(services.wakeups)
     app.state.uploads = blobs.build_uploads()
     supply_pages(app, services)
+    install.supply_wheels(app, services)
     return app
 
 
@@ -62,6 +63,7 @@ def _build_app() -> FastAPI:
     for module in (catalog, jobs, follow, series, blobs, fleets):
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)
+    app.include_router(install.router)
     handle_errors(app)
     app.include_router(signin.router)
     add_page_routes(app)

@@ -1,0 +1,1 @@
+"""What machines install forgelet from: the release's lock, the wheelhouse, its index and the install script."""

@@ -11,6 +11,7 @@ StarForgeError
 │   ├── AdmissionRefused     every gate's refusals at once: mend the submission
 │   ├── Forbidden            ask somebody with the role or scope it takes
 │   ├── TokenRefused         (SignInRequired) get a new token
+│   ├── NotTheNode           (SignInRequired) run 'forgelet join' on the machine again
 │   ├── StreamGap            (Conflict) send again from `received_to`
 │   └── StreamClosed         stop sending; what was spooled is the record
 └── Unavailable
@@ -76,6 +77,12 @@ class TokenRefused(SignInRequired):
     """The token is unknown, expired or revoked."""
 
     code = "token_refused"
+
+
+class NotTheNode(SignInRequired):
+    """The signature is not that of the node's key."""
+
+    code = "node_signature_refused"
 
 
 class StreamGap(Conflict):

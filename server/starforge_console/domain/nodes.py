@@ -61,12 +61,10 @@ def check_advertise(address: str) -> str:
 def explain_unreachable(why: str, advertise: str, joined_from: str) -> str:
     """`why` a node was not reached, with the advice that it may sit behind address translation where that shows."""
     host, _ = _split(advertise)
-    if not why or not joined_from or _same_address(host, joined_from):
+    advertised, seen = _find_address(host), _find_address(joined_from)
+    # A name says nothing about where a join may come from.
+    if not why or advertised is None or seen is None or advertised == seen:
         return why
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return why  # a name says nothing about where the join came from
     return (
         f"{why}; it joined from {joined_from} and advertises {advertise}: NAT? Forward a port to it and join again"
         " with --advertise HOST:PORT"
@@ -74,8 +72,8 @@ def explain_unreachable(why: str, advertise: str, joined_from: str) -> str:
 
 
 def _split(address: str) -> tuple[str, int | None]:
-    parts = urlsplit(f"//{address}")
     try:
+        parts = urlsplit(f"//{address}")
         host, port = parts.hostname or "", parts.port
     except ValueError:
         return "", None
@@ -84,15 +82,11 @@ def _split(address: str) -> tuple[str, int | None]:
     return host, port
 
 
-def _same_address(one: str, other: str) -> bool:
+def _find_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return _plain(one) == _plain(other)
+        address = ipaddress.ip_address(text)
     except ValueError:
-        return one == other
-
-
-def _plain(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    address = ipaddress.ip_address(text)
+        return None
     return getattr(address, "ipv4_mapped", None) or address
 
 

@@ -82,10 +82,12 @@ class Directory:
     def heard(self, name: str) -> Heard:
         """What was heard of a node of this directory."""
         entry, now = self._entries[name], self.clock.monotonic()
-        seen = entry.superseded_at
+        seen, reach = entry.superseded_at, entry.reach
+        if reach != NOT_TRIED:
+            reach = explain_unreachable(reach, entry.row.advertise, entry.row.joined_from)
         return Heard(
             heard_s=None if entry.heard_at is None else max(0.0, now - entry.heard_at),
-            reach=explain_unreachable(entry.reach, entry.row.advertise, entry.row.joined_from),
+            reach=reach,
             two_daemons=seen is not None and now - seen <= TWO_DAEMONS_SHOWN_S,
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from starforge.contract.registration import REJOIN_PURPOSE, JoinRequest, signed_bytes
-from starforge.errors import SignInRequired
+from starforge_console.errors import NotTheNode
 from starforge_console.ledger.nodes import NodeRow
 
 _KEYS_AT_MOST: Final = 4096
@@ -20,12 +20,6 @@ class SignedBody:
     counter: int
     signature: bytes
     body: bytes
-
-
-class NotTheNode(SignInRequired):
-    """The signature is not that of the node's key."""
-
-    code = "node_signature_refused"
 
 
 class Proofs:

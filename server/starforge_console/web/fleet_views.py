@@ -20,7 +20,7 @@ from starforge.contract.observation import NoSignal, Phase
 from starforge.contract.wire import NodeReport
 from starforge_console.domain.nodes import NodeState
 from starforge_console.fleets.administration import Administration
-from starforge_console.fleets.directory import Directory, Heard
+from starforge_console.fleets.directory import NOT_TRIED, Directory, Heard
 from starforge_console.fleets.hardware import HardwareRegistry
 from starforge_console.fleets.served import ServedFleets
 from starforge_console.ledger.database import Database
@@ -142,6 +142,8 @@ def _standing(row: NodeRow, heard: Heard, view: NodeView) -> dict[str, object]:
         status, why = "away", f"no heartbeat for {heard.heard_s:.0f} s"
     elif heard.two_daemons:
         status, why = "superseded", "two daemons with one identity: end one of them, or join its machine anew"
+    elif reach == NOT_TRIED:
+        status, why = "joining", reach
     elif reach:
         status, why = "unreachable", f"unreachable from console: {reach}"
     elif row.state is NodeState.DRAINING:

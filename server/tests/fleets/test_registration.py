@@ -14,7 +14,7 @@ from starforge.contract.registration import Fenced, HeartbeatAnswer, Superseded
 from starforge.errors import Conflict, InputError, NotFound, Refused, StarForgeError
 from starforge.trust.certificates import load_public_key, make_identity
 from starforge_console.domain.nodes import NodeState
-from starforge_console.fleets.proofs import NotTheNode
+from starforge_console.errors import NotTheNode
 from starforge_console.wakeups import NODES, QUEUE
 
 Test = Callable[[Yard], Awaitable[None]]

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
+from server.tests.web.fleets import build_fleets
 from starforge.containers.storage import MARK_FILE
 from starforge.contract.api import Curve
 from starforge.contract.canonical import digest_bytes
@@ -199,7 +200,8 @@ def build_console(root: Path, *, image_allow: str = "*") -> ConsoleUnderTest:
         settings=settings,
         metrics=CollectorRegistry(),
     )
-    return ConsoleUnderTest(build_api(services), services, fleets, logs, clock, root)
+    app = build_api(services, *build_fleets(ledger, clock, wakeups, root))
+    return ConsoleUnderTest(app, services, fleets, logs, clock, root)
 
 
 def close_console(console: ConsoleUnderTest) -> None:

@@ -4,8 +4,10 @@ The way before there was joining: plain HTTP, no epochs, no heartbeats. Which in
 first call that shows the token, and kept: another console is refused from then on.
 """
 
+import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
@@ -34,6 +36,7 @@ class LegacyDoor:
         self._identity = base
         self._open = open_node
         self._app: Starlette | None = None
+        self._beginning = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -42,7 +45,8 @@ class LegacyDoor:
         headers = Headers(scope=scope)
         try:
             self._require_token(headers)
-            app = self._app or await self._begin(headers)
+            async with self._beginning:
+                app = self._app or await self._begin(headers)
         except StarForgeError as error:
             status = HTTPStatus.UNAUTHORIZED if isinstance(error, SignInRequired) else HTTPStatus.CONFLICT
             await Response(encode_error(error), status, media_type="application/json")(scope, receive, send)
@@ -53,3 +57,15 @@ class LegacyDoor:
         shown = headers.get("authorization", "").removeprefix("Bearer ")
         if not hmac.compare_digest(shown.encode(), self._token.reveal().encode()):
             raise SignInRequired("the token is not this node's", next_step="set FORGE_NODE_TOKEN alike on both sides")
+
+    async def _begin(self, headers: Headers) -> Starlette:
+        """The application for whoever is first to show the token, and for nobody else afterwards."""
+        if not self._identity.install:
+            install, storage = headers.get(INSTALL_HEADER, ""), headers.get(STORAGE_HEADER, "")
+            if not install or not storage:
+                raise NodeFault(
+                    "this node does not know yet whose it is", why="the call names no install or no storage"
+                )
+            self._identity = replace(self._identity, install=install, storage_id=storage)
+        self._app = await self._open(self._identity)
+        return self._app

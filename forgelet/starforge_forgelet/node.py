@@ -149,15 +149,8 @@ class Node:
         return await loop.run_in_executor(self._threads, lambda: function(*args, **kwargs))
 
 
-def build_node(settings: NodeSettings, state: NodeState) -> Node:
-    """The node of this machine.
-
-    Raises:
-        NotFound: it has not joined.
-        ProjectError: the state or the secrets folder cannot be used.
-
-    """
-    identity = state.load_identity()
+def build_node(settings: NodeSettings, state: NodeState, identity: NodeIdentity) -> Node:
+    """The node of this machine, as `identity` says. Raises ProjectError when a folder of it cannot be used."""
     host_settings = HostSettings(
         install=identity.install,
         node=identity.node,

@@ -14,16 +14,20 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
+from starforge.contract.launch import Secret
 from starforge.errors import ProjectError
 from starforge.trust.contexts import build_server_context
 from starforge.trust.signatures import Signer
 from starforge_forgelet.api import build_app
 from starforge_forgelet.console import ConsoleLink
 from starforge_forgelet.heartbeat import Heartbeats
+from starforge_forgelet.legacy import EPOCH, LegacyDoor
 from starforge_forgelet.node import Node, build_node
 from starforge_forgelet.settings import NodeSettings
-from starforge_forgelet.state import NodeState
+from starforge_forgelet.state import NodeIdentity, NodeState
 
 _KEEP_ALIVE_S: Final = 75
 """Longer than the console keeps an idle connection, so that it is never the daemon that closes one in use."""
@@ -43,7 +47,8 @@ def serve(settings: NodeSettings, host: str, port: int) -> None:
 
     """
     state = NodeState(settings.state_dir)
-    state.load_identity()
+    if settings.legacy_token is None:
+        state.load_identity()
     with _listen(host, port) as listener:
         asyncio.run(_serve(settings, state, listener))
 
@@ -55,7 +60,8 @@ async def _serve(settings: NodeSettings, state: NodeState, listener: socket.sock
         loop.add_signal_handler(number, stop.set)
     while not stop.is_set():
         version = state.find_identity_version()
-        async with _running(settings, state, listener):
+        running = _running if state.has_joined() else _running_legacy
+        async with running(settings, state, listener):
             while not stop.is_set() and state.find_identity_version() == version:
                 await _wait(stop)
         if not stop.is_set():
@@ -65,11 +71,11 @@ async def _serve(settings: NodeSettings, state: NodeState, listener: socket.sock
 @contextlib.asynccontextmanager
 async def _running(settings: NodeSettings, state: NodeState, listener: socket.socket) -> AsyncIterator[None]:
     """One node as its present identity says, serving on `listener` and beating."""
-    node = build_node(settings, state)
+    node = build_node(settings, state, state.load_identity())
     link = ConsoleLink(node.identity.server)
     beats = Heartbeats(node, state, link, Signer(state.load_pem()))
     tls = build_server_context(state.key_file, node.identity.console_certificate, _say_refused)
-    server = _Server(_configure(node, tls))
+    server = _Server(_configure(build_app(node), tls))
     await node.start(beats.wake)
     tasks = [
         asyncio.create_task(server.run_on(listener.dup()), name="http"),
@@ -85,6 +91,63 @@ async def _running(settings: NodeSettings, state: NodeState, listener: socket.so
         await link.close()
 
 
+@contextlib.asynccontextmanager
+async def _running_legacy(settings: NodeSettings, state: NodeState, listener: socket.socket) -> AsyncIterator[None]:
+    """A node that did not join and is let in by token, without TLS and heartbeats."""
+    opened: list[Node] = []
+
+    async def open_node(identity: NodeIdentity) -> Starlette:
+        state.write_legacy(identity)
+        node = build_node(settings, state, identity)
+        node.epoch = EPOCH
+        await node.start(lambda: None)
+        opened.append(node)
+        return build_app(node)
+
+    _log.warning("serving without registration, over plain HTTP, for whoever shows FORGE_NODE_TOKEN: better join")
+    door = LegacyDoor(_require_token(settings), _find_legacy_identity(settings, state), open_node)
+    server = _Server(_configure(door, None))
+    serving = asyncio.create_task(server.run_on(listener.dup()), name="http")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await asyncio.gather(serving, return_exceptions=True)
+        for node in opened:
+            await node.close()
+
+
+def _find_legacy_identity(settings: NodeSettings, state: NodeState) -> NodeIdentity:
+    state.prepare()
+    known = state.find_legacy()
+    if known is not None:
+        return known
+    if settings.storage_root is None:
+        raise ProjectError(
+            "FORGE_STORAGE_ROOT is not set",
+            why="a node that does not join is told by nobody where the shared folder is",
+            next_step="set it to the console's path, or join",
+        )
+    return NodeIdentity(
+        node=socket.gethostname(),
+        fleet="",
+        install="",
+        server="",
+        console_certificate="",
+        advertise="",
+        storage_root=str(settings.storage_root),
+        storage_id="",
+        ingest_url="",
+        heartbeat_s=0.0,
+    )
+
+
+def _require_token(settings: NodeSettings) -> Secret:
+    if settings.legacy_token is None:
+        raise ProjectError("this machine has left its console", next_step="run 'forgelet join'")
+    return settings.legacy_token
+
+
 class _Server(uvicorn.Server):
     """A server whose signals are handled by whoever runs it."""
 
@@ -93,9 +156,9 @@ class _Server(uvicorn.Server):
         await self._serve([listener])
 
 
-def _configure(node: Node, tls: ssl.SSLContext) -> uvicorn.Config:
+def _configure(app: ASGIApp, tls: ssl.SSLContext | None) -> uvicorn.Config:
     return uvicorn.Config(
-        build_app(node),
+        app,
         loop="asyncio",
         http="h11",
         lifespan="off",
@@ -105,7 +168,7 @@ def _configure(node: Node, tls: ssl.SSLContext) -> uvicorn.Config:
         date_header=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_SHUTDOWN_S,
-        ssl_context_factory=lambda _config, _default: tls,
+        ssl_context_factory=None if tls is None else lambda _config, _default: tls,
     )
 
 

@@ -18,6 +18,7 @@ _KEY: Final = "node.pem"
 _EPOCH: Final = "epoch.json"
 _FENCE: Final = "fence.json"
 _PULSE: Final = "pulse.json"
+_LEGACY: Final = "legacy.json"
 _T = TypeVar("_T")
 _FOR_OTHERS: Final = 0o077
 
@@ -147,6 +148,14 @@ class NodeState:
             return self.key_file.read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise ProjectError(f"{self.key_file} cannot be read", why=str(error), next_step="join again") from error
+
+    def find_legacy(self) -> NodeIdentity | None:
+        """Whose this machine became without joining, by the token of FORGE_NODE_TOKEN. Raises ProjectError."""
+        return self._find(_LEGACY, NodeIdentity)
+
+    def write_legacy(self, identity: NodeIdentity) -> None:
+        """Keep whose it became."""
+        self._write(_LEGACY, identity)
 
     def find_identity_version(self) -> tuple[int, int]:
         """Changes whenever the machine joins; (0, 0) when it has not."""

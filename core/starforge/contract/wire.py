@@ -39,6 +39,8 @@ HEALTH_PATH: Final = "/v1/health"
 
 INSTALL_HEADER: Final = "forge-install"
 """Whose console asks: a daemon answers its own install alone."""
+STORAGE_HEADER: Final = "forge-storage"
+"""What the mark of the storage must say; told to legacy nodes alone, which have no other way to learn it."""
 FENCE_HEADER: Final = "forge-fence"
 """The node's fence number as the console knows it: a daemon with a lower one starts nothing."""
 

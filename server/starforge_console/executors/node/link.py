@@ -26,6 +26,7 @@ from starforge.contract.wire import (
     OBSERVE_PATH,
     REAP_PATH,
     STOP_PATH,
+    STORAGE_HEADER,
     SWEEP_PATH,
     NodeReport,
     Observe,
@@ -56,12 +57,14 @@ class LinkSettings:
         key_file: The console's own key and certificate, as PEM in one file.
         request_timeout_s: FORGE_NODE_REQUEST_TIMEOUT_S.
         launch_timeout_s: FORGE_NODE_LAUNCH_TIMEOUT_S, for an image that is there already.
+        storage_id: What the mark of the storage says.
         legacy_token: FORGE_NODE_TOKEN, for machines named in the console's settings.
 
     """
 
     install: str
     key_file: Path
+    storage_id: str = ""
     request_timeout_s: float = 15.0
     launch_timeout_s: float = 120.0
     legacy_token: Secret | None = None
@@ -172,6 +175,7 @@ class NodeLink:
         scheme = "https"
         if node.legacy:
             scheme = "http"
+            headers[STORAGE_HEADER] = settings.storage_id
             if settings.legacy_token is not None:
                 headers["authorization"] = f"Bearer {settings.legacy_token.reveal()}"
         else:

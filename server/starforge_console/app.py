@@ -225,8 +225,10 @@ def _build_node(ground: _Ground, fleet: Fleet) -> Executor:
 
     node = ground.settings.node
     token = node.node_token.get_secret_value()
+    ground.directory.serve_legacy(fleet.name, node.node_addresses.split())
     settings = LinkSettings(
         install=ground.install.id,
+        storage_id=ground.install.storage_id,
         key_file=ground.settings.paths.console_state_dir / KEY_FILE,
         request_timeout_s=node.node_request_timeout_s,
         launch_timeout_s=node.node_launch_timeout_s,

@@ -1,14 +1,15 @@
 """The nodes as the rest of the console sees them: the ledger's rows, and what was heard since this process started."""
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from starforge.contract.ids import AttemptId
 from starforge.contract.wire import NodeReport, decode
 from starforge.errors import SpecError
 from starforge_console.clock import Clock
-from starforge_console.domain.nodes import NodeState, explain_unreachable
+from starforge_console.domain.nodes import NodeState, check_advertise, explain_unreachable
 from starforge_console.executors.node.directory import KnownNode, NodeStanding
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.lost_nodes import locate_attempts
@@ -60,6 +61,17 @@ class Directory:
         for row in await self.ledger.read(list_nodes):
             self._entries[row.name] = _Entry(row, report=_read_report(row))
 
+    def serve_legacy(self, fleet: str, addresses: Sequence[str]) -> None:
+        """Count the machines at `addresses` to `fleet`, unless one has registered there or another fleet has them.
+
+        Machines that the console's settings name are in no ledger: they are called, and tell nothing by themselves.
+        """
+        if self.rows(fleet) or any(entry.row.legacy for entry in self._entries.values()):
+            return
+        for address in addresses:
+            row = build_legacy_row(fleet, address, self.clock.now())
+            self._entries[row.name] = _Entry(row)
+
     def nodes(self, fleet: str) -> Sequence[KnownNode]:
         """The fleet's machines by name, removed ones left out."""
         entries = (self._entries[name] for name in sorted(self._entries))
@@ -99,13 +111,8 @@ class Directory:
             if len(self._places) + len(found) > _PLACES_AT_MOST:
                 self._places.clear()
             self._places.update(found)
-        places = {attempt: self._places.get(attempt) or self._find_reporter(attempt) for attempt in attempts}
-        known = {attempt: self._entries.get(name) for attempt, name in places.items() if name is not None}
-        return {
-            attempt: _know(entry)
-            for attempt, entry in known.items()
-            if entry is not None and entry.row.state is not NodeState.REMOVED
-        }
+        entries = {attempt: self._find_entry(attempt) for attempt in attempts}
+        return {attempt: _know(entry) for attempt, entry in entries.items() if entry is not None}
 
     def note_reach(self, name: str, why: str) -> None:
         """Keep whether the node was reached when it was last called: empty text says that it was."""
@@ -142,6 +149,7 @@ class Directory:
         entry.row = row
         if joined:
             entry.reach = NOT_TRIED
+            self._end_legacy(row.fleet)
         self._tell(row.fleet)
 
     def subscribe(self, fleet: str, wake: Callable[[], None]) -> Callable[[], None]:
@@ -155,16 +163,42 @@ class Directory:
 
         return end
 
+    def _end_legacy(self, fleet: str) -> None:
+        """The first machine that registers makes the settings' list unread: what runs there is still watched."""
+        for entry in self._entries.values():
+            if entry.row.legacy and entry.row.fleet == fleet:
+                why = "a machine has registered, so the console's settings name no machines of this fleet any more"
+                entry.row = replace(entry.row, state=NodeState.DRAINING, drained_why=why)
+
     def _tell(self, fleet: str) -> None:
         for of, wake in list(self._subscribers):
             if of == fleet:
                 wake()
 
-    def _find_reporter(self, attempt: AttemptId) -> str | None:
-        for name, entry in self._entries.items():
-            if entry.report is not None and attempt in entry.report.attempts:
-                return name
-        return None
+    def _find_entry(self, attempt: AttemptId) -> _Entry | None:
+        """Where it was sent; if that machine is none of ours any more, or never was, the one that says it holds it."""
+        sent_to = self._entries.get(self._places.get(attempt, ""))
+        if sent_to is not None and sent_to.row.state is not NodeState.REMOVED:
+            return sent_to
+        standing = (entry for entry in self._entries.values() if entry.row.state is not NodeState.REMOVED)
+        return next((one for one in standing if one.report is not None and attempt in one.report.attempts), None)
+
+
+def build_legacy_row(fleet: str, address: str, now: float) -> NodeRow:
+    """A machine that the console's settings name. Raises InputError when `address` is not HOST:PORT."""
+    check_advertise(address)
+    name = re.sub(r"[^a-z0-9]+", "-", address.lower()).strip("-")
+    return NodeRow(
+        name=f"legacy-{name}",
+        fleet=fleet,
+        hostname=address.rpartition(":")[0],
+        advertise=address,
+        certificate="",
+        version="",
+        legacy=True,
+        joined_at=now,
+        joined_from="",
+    )
 
 
 def _know(entry: _Entry) -> KnownNode:

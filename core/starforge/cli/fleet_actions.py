@@ -1,6 +1,5 @@
 """`sf fleet create` and `sf fleet token`."""
 
-import time
 from typing import Literal
 
 import click
@@ -70,7 +69,7 @@ def token(fleet: str, hours: float, uses: int, as_json: bool) -> None:  # noqa: 
         print_json(minted.model_dump(mode="json"))
         return
     click.echo(minted.line)
-    life = describe_duration(minted.expires_at - time.time())
+    life = describe_duration(hours * 3600)
     note(f"paste it as root on the machine; it is good for {count_of(minted.uses, 'machine')} within {life}")
     note(f"with wget: {minted.lines['wget']}")
     note(f"with sudo: {minted.lines['sudo']}")

@@ -69,6 +69,8 @@ class ConsoleState:
         self.failures: list[tuple[str, int, dict[str, str]]] = []
         """Answers to give first: path ends with, status (0: cut the connection after acting), headers."""
         self.log_piece = 1 << 20
+        self.answers: dict[str, object] = {}
+        """What is answered to a method and path, such as `GET /fleets`, before anything else is looked for."""
 
     def add_job(self, request: SubmitRequest) -> str:
         job = str(new_job_id())
@@ -212,6 +214,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._route(path, dict(parse_qsl(parts.query)), body, cut=failure is not None)
 
     def _route(self, path: str, query: dict[str, str], body: bytes, *, cut: bool) -> None:
+        answer = self.state.answers.get(f"{self.command} {path}")
+        if answer is not None:
+            self._json(answer)
+            return
         name, *rest = path.strip("/").split("/")
         method = getattr(self, f"_{self.command.lower()}_{name}", None)
         if method is None:

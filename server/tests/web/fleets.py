@@ -5,7 +5,7 @@ import base64
 from collections.abc import Callable
 from pathlib import Path
 
-from starlette.testclient import TestClient
+import httpx2
 
 from server.tests.fleets.machines import INSTALL, Machine
 from starforge.contract.executor import Executor, FleetView
@@ -88,7 +88,7 @@ def build_fleets(ledger: Database, clock: Clock, wakeups: Wakeups, root: Path) -
     return services, build_desk(registration, clock)
 
 
-def post_join(client: TestClient, machine: Machine, token: str) -> JoinAnswer:
+def post_join(client: httpx2.Client, machine: Machine, token: str) -> JoinAnswer:
     """The machine joins over HTTP."""
     answer = client.post(JOIN_PATH, content=encode(machine.build_join(token)))
     assert answer.status_code == 200, answer.text
@@ -97,7 +97,7 @@ def post_join(client: TestClient, machine: Machine, token: str) -> JoinAnswer:
     return joined
 
 
-def post_epoch(client: TestClient, machine: Machine) -> int:
+def post_epoch(client: httpx2.Client, machine: Machine) -> int:
     """Its daemon takes its first epoch over HTTP."""
     signed = machine.build_question()
     answer = client.post(EPOCH_PATH.format(node=machine.name), content=signed.body, headers=headers_of(signed))
@@ -106,7 +106,7 @@ def post_epoch(client: TestClient, machine: Machine) -> int:
     return machine.epoch
 
 
-def post_beat(client: TestClient, machine: Machine, signed: SignedBody | None = None) -> tuple[int, bytes]:
+def post_beat(client: httpx2.Client, machine: Machine, signed: SignedBody | None = None) -> tuple[int, bytes]:
     """It sends a heartbeat over HTTP; status and body of the answer."""
     signed = signed or machine.build_beat()
     answer = client.post(HEARTBEAT_PATH.format(node=machine.name), content=signed.body, headers=headers_of(signed))

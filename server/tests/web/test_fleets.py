@@ -8,7 +8,11 @@ from starlette.testclient import TestClient
 
 from server.tests.fleets.machines import H200, Machine, build_gpu, build_view
 from server.tests.web.fleets import headers_of, post_beat, post_epoch, post_join
+from server.tests.web.serving import serving
 from server.tests.web.support import ConsoleUnderTest, submit
+from starforge.client.fleets import FleetConsole
+from starforge.client.http import Connection
+from starforge.contract.fleets import CreateFleet, DrainNode, MarkLost, MintJoinToken
 from starforge.contract.registration import (
     HEARTBEAT_PATH,
     JOIN_PATH,
@@ -18,6 +22,7 @@ from starforge.contract.registration import (
     Superseded,
 )
 from starforge.contract.wire import decode, encode
+from starforge.errors import NotFound
 from starforge_console.accounts.throttle import FAILURES_AT_ONCE
 from starforge_console.web.nodes import BEAT_BYTES, JOIN_BYTES
 
@@ -263,3 +268,24 @@ def test_jobs_of_the_local_fleet_are_shown_as_holders_too(console: ConsoleUnderT
     (node,) = show(member, "local")["nodes"]
     assert (node["name"], node["status"], node["advertise"], node["heard_s"]) == ("here", "ready", None, None)
     assert len(node["gpus"]) == 2
+
+
+def test_the_client_of_sf_speaks_this_api(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("root", "admin")
+    with serving(console) as served:
+        token = headers["Authorization"].removeprefix("Bearer ")
+        with Connection(f"http://127.0.0.1:{served.ports.api_port}", token) as connection:
+            client = FleetConsole(connection)
+            assert client.create_fleet(CreateFleet(name="gpu")).kind == "node"
+            assert [fleet.name for fleet in client.fleets().items] == ["gpu", "local"]
+            minted = client.mint_join_token("gpu", MintJoinToken(hours=1, uses=1))
+            with served.client() as machines:
+                post_join(machines, Machine(), minted.token)
+            assert [node.status for node in client.fleet("gpu").nodes] == ["joining"]
+            assert [node.name for node in client.nodes().items] == ["gpu7", "here"]
+            assert client.drain("gpu7", DrainNode(why="a fan")).state == "draining"
+            assert client.undrain("gpu7").state == "active"
+            assert client.mark_lost("gpu7", MarkLost(confirm="gpu7")).state == "lost"
+            assert client.remove_node("gpu7").state == "removed"
+            with pytest.raises(NotFound, match="was removed"):
+                client.drain("gpu7", DrainNode())

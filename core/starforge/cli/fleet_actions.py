@@ -57,8 +57,9 @@ def create(
 def token(fleet: str, hours: float, uses: int, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     r"""Let machines join a fleet.
 
-    Prints the line to paste on each machine, as root. The line holds a join token, which is shown this once. The machine appears in
-    `sf node ls` once it has joined.
+    Prints the line to paste on each machine, as root. The line holds a join token,
+    which is shown this once. The machine appears in `sf node ls` once it has
+    joined.
 
     \b
     JSON: {id, token, line, lines: {curl, wget, sudo}, expires_at, uses, doubt}

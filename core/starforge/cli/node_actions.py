@@ -65,9 +65,10 @@ def remove(node: str, as_json: bool) -> None:  # noqa: FBT001 - click passes fla
 def mark_lost(node: str, confirm: str | None, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     r"""Declare a machine lost.
 
-    It must be off, or cut from the storage. Its jobs fail as `node_lost` and are run elsewhere. While the machine still runs
-    and reaches the storage, two attempts would write beside each other: make sure.
-    When it comes back it ends what it still runs before it takes anything new.
+    It must be off, or cut from the storage. Its jobs fail as `node_lost` and are run
+    elsewhere. While the machine still runs and reaches the storage, two attempts
+    would write beside each other: make sure. When it comes back it ends what it
+    still runs before it takes anything new.
 
     \b
     JSON: {node, fleet, state, fence, jobs: [those that failed]}

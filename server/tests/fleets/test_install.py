@@ -1,8 +1,10 @@
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from starforge_console.errors import SettingsError
 from starforge_console.fleets.install import check_local, load_install, prepare_install, prepare_state
@@ -10,6 +12,7 @@ from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import list_fleets
 from starforge_console.settings.console import (
     ConsoleSettings,
+    FleetKind,
     HttpSettings,
     LocalSettings,
     PathSettings,
@@ -116,3 +119,16 @@ def test_a_state_directory_on_a_network_file_system_is_refused(path: str) -> Non
 @pytest.mark.parametrize("path", ["/var/lib/starforge", "/home/local disk/state", "/homes"])
 def test_a_local_disk_is_taken(path: str) -> None:
     check_local(Path(path), MOUNTS)
+
+
+def test_the_first_start_makes_a_fleet_of_the_kind_that_is_set_under_either_of_its_names(
+    tmp_path: Path, ledger: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for word in ("node", "agent"):
+        monkeypatch.setenv("FORGE_DEFAULT_FLEET_KIND", word)
+        assert LocalSettings().default_fleet_kind is FleetKind.NODE
+    prepare_install(ledger, replace(settings_for(tmp_path), local=LocalSettings()), 1.0)
+    assert [(fleet.name, fleet.kind) for fleet in ledger.read_now(list_fleets)] == [("node", "node")]
+    monkeypatch.setenv("FORGE_DEFAULT_FLEET_KIND", "agents")
+    with pytest.raises(ValidationError, match="default_fleet_kind"):
+        LocalSettings()

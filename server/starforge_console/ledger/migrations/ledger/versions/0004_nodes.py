@@ -13,6 +13,19 @@ _SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 def upgrade() -> None:
     """Apply this revision."""
+    _make_nodes()
+    _make_join_tokens()
+    op.create_table(
+        "gpu_series",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("series", sa.Text(), nullable=False),
+        sa.Column("added_by", sa.Text(), nullable=False),
+        sa.Column("added_at", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_gpu_series")),
+    )
+
+
+def _make_nodes() -> None:
     op.create_table(
         "nodes",
         sa.Column("name", sa.Text(), nullable=False),
@@ -38,6 +51,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name", name=op.f("pk_nodes")),
     )
     op.create_index(op.f("ix_nodes_fleet"), "nodes", ["fleet"])
+
+
+def _make_join_tokens() -> None:
     op.create_table(
         "join_tokens",
         sa.Column("id", _SERIAL, nullable=False),
@@ -54,11 +70,3 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index(op.f("ix_join_tokens_fleet"), "join_tokens", ["fleet"])
-    op.create_table(
-        "gpu_series",
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("series", sa.Text(), nullable=False),
-        sa.Column("added_by", sa.Text(), nullable=False),
-        sa.Column("added_at", sa.Float(), nullable=False),
-        sa.PrimaryKeyConstraint("name", name=op.f("pk_gpu_series")),
-    )

@@ -19,6 +19,7 @@ SETTINGS=/etc/starforge/forgelet.env
 SERVICE=starforge-forgelet
 UNIT=/etc/systemd/system/$SERVICE.service
 CA=$PREFIX/console-ca.pem
+COMMAND=/usr/local/bin/forgelet
 WAIT_S=${FORGE_WAIT_S:-60}
 KEPT="FORGE_NODE_STATE_DIR FORGE_NODE_PORT FORGE_STORAGE_ROOT FORGE_GPU_RUNTIME FORGE_LOCAL_GPU_COUNT FORGE_LOCAL_GPU_NAME
   FORGE_DOCKER_SOCKET FORGE_SECRETS_DIR HTTPS_PROXY HTTP_PROXY NO_PROXY https_proxy http_proxy no_proxy"
@@ -39,7 +40,11 @@ main() {
   done
   [ -n "$UNINSTALL" ] || [ -z "$PURGE$FORCE" ] || die "--purge and --force go with --uninstall"
   require_root
-  mkdir -p "$PREFIX"
+  case $PREFIX in
+    *[!A-Za-z0-9._/+-]*) die "FORGE_PREFIX is '$PREFIX': it may have letters, digits and . _ / + - alone" ;;
+    /*) mkdir -p "$PREFIX" ;;
+    *) die "FORGE_PREFIX is '$PREFIX' and must be an absolute path" ;;
+  esac
   exec 9>"$PREFIX/.lock"
   flock -n 9 || die "another install.sh is at work on this machine"
   if [ -n "$UNINSTALL" ]; then uninstall; else install; fi
@@ -51,10 +56,11 @@ install() {
   keep_settings
   CURRENT=$(read_link current)
   fetch_release
-  [ -e "$NEW/.complete" ] || build
+  is_complete || build
   join
   "$NEW/bin/forgelet" doctor --quick --port "$PORT" ||
     die "this machine is not ready, see above; mend that and run the same line again. Still installed: ${CURRENT:-nothing}"
+  write_launcher
   if has_systemd; then start_service; else tell_start; fi
   prune
 }
@@ -126,11 +132,12 @@ fetch_release() {
   fetch "$URL/locks/$TAG.txt" "$LOCK" ''
   { read -r _ _ VERSION; read -r _ INSTALLER INSTALLER_SHA256; } <"$LOCK"
   case $VERSION$INSTALLER in *[!A-Za-z0-9.+_-]*) die "$URL/locks/$TAG.txt is no list of wheels" ;; esac
+  DIGEST=$("$PY" -I -c 'import hashlib, sys; print(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest()[:8])' "$LOCK")
   NEW=$PREFIX/$VERSION
-  if [ -e "$NEW/.complete" ] && ! cmp -s "$LOCK" "$NEW/.complete"; then
-    NEW=$PREFIX/$VERSION-$("$PY" -I -c 'import hashlib, sys; print(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest()[:8])' "$LOCK")
-  fi
+  if [ -e "$NEW/.complete" ] && ! is_complete; then NEW=$PREFIX/$VERSION-$DIGEST; fi
 }
+
+is_complete() { [ "$(cat "$NEW/.complete" 2>/dev/null)" = "$DIGEST" ]; }
 
 # A virtual environment cannot be moved, so it is built in its place; .complete is written last.
 build() {
@@ -139,15 +146,16 @@ build() {
   mkdir -p "$NEW/.wheels"
   fetch "$URL/files/$INSTALLER" "$NEW/.wheels/$INSTALLER" "$INSTALLER_SHA256"
   "$PY" -I -m venv --without-pip "$NEW" || die "$PY could not make a virtual environment in $NEW"
-  CERT=''
-  if [ -s "$CA" ]; then CERT="--cert $CA"; fi
-  # shellcheck disable=SC2086 - CERT is two words or none
+  TRUST=''
+  if [ -s "$CA" ]; then TRUST="--cert $CA"; fi
+  case $URL in http://*) HOST=${URL#http://} TRUST="--trusted-host ${HOST%%/*}" ;; esac
+  # shellcheck disable=SC2086 - TRUST is two words or none
   env -u PYTHONPATH -u PYTHONHOME -u REQUESTS_CA_BUNDLE -u CURL_CA_BUNDLE PIP_CONFIG_FILE=/dev/null \
     "$NEW/bin/python" "$NEW/.wheels/$INSTALLER/pip" --isolated --disable-pip-version-check --no-cache-dir --no-input \
     install -q --no-deps --require-hashes --only-binary :all: --root-user-action ignore \
-    -i "$URL/simple/" $CERT -r "$LOCK" || die "pip could not install the wheels of $URL"
+    -i "$URL/simple/" $TRUST -r "$LOCK" || die "pip could not install the wheels of $URL"
   rm -rf "$NEW/.wheels"
-  cp "$LOCK" "$NEW/.complete.new"
+  echo "$DIGEST" >"$NEW/.complete.new"
   mv "$NEW/.complete.new" "$NEW/.complete"
 }
 
@@ -218,7 +226,31 @@ tell_start() {
   if [ "$CURRENT" != "${NEW##*/}" ] && [ -n "$CURRENT" ]; then point previous "$CURRENT"; fi
   point current "${NEW##*/}"
   say "forgelet ${NEW##*/} is installed. There is no systemd here: start it, or start it anew, with"
-  echo "FORGE_NODE_STATE_DIR=$STATE ${SSL_CERT_FILE:+SSL_CERT_FILE=$SSL_CERT_FILE }$PREFIX/current/bin/forgelet serve --port $PORT"
+  echo "$PREFIX/forgelet serve --port $PORT"
+}
+
+# For people: the same settings as the daemon has, whatever runs it.
+write_launcher() {
+  {
+    echo '#!/bin/sh'
+    echo '# Runs forgelet with the settings of the daemon on this machine. Written by install.sh.'
+    echo "SETTINGS='$SETTINGS' PREFIX='$PREFIX'"
+    echo "export FORGE_NODE_STATE_DIR='$STATE'"
+    if [ -s "$CA" ]; then echo "export SSL_CERT_FILE='$CA'"; fi
+    cat <<'END_OF_LAUNCHER'
+if [ -r "$SETTINGS" ]; then
+  while IFS='=' read -r name value; do
+    case $name in '' | *[!A-Za-z0-9_]*) continue ;; esac
+    if eval "[ -z \"\${$name+given}\" ]"; then export "$name=$value"; fi
+  done <"$SETTINGS"
+fi
+exec "$PREFIX/current/bin/forgelet" "$@"
+END_OF_LAUNCHER
+  } >"$PREFIX/forgelet.new"
+  chmod 755 "$PREFIX/forgelet.new"
+  mv "$PREFIX/forgelet.new" "$PREFIX/forgelet"
+  # Without that folder, or with something else there, people call it by its path.
+  if [ ! -e "$COMMAND" ] && [ ! -L "$COMMAND" ]; then ln -s "$PREFIX/forgelet" "$COMMAND" 2>/dev/null || true; fi
 }
 
 # One rename, so that the link is never missing; "ln -sfn" takes it away first in some systems.
@@ -256,6 +288,7 @@ uninstall() {
   elif [ -e "$PREFIX/current" ]; then
     say "there is no systemd here: end the daemon yourself if it runs"
   fi
+  if [ "$(readlink "$COMMAND" 2>/dev/null)" = "$PREFIX/forgelet" ]; then rm -f "$COMMAND"; fi
   rm -rf "$PREFIX"
   if [ -n "$PURGE" ]; then
     rm -rf "$STATE" "$SETTINGS"

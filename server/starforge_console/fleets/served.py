@@ -64,7 +64,8 @@ class ServedFleets(Mapping[str, Executor]):
             Unavailable: the console is still starting.
 
         """
-        _check(fleet)
+        check_fleet_name(fleet.name)
+        check_job_user(fleet.user)
         if not self._running:
             raise Unavailable("the console is still starting", next_step="repeat in a moment")
         if fleet.kind == FleetKind.LOCAL and any(one.kind == fleet.kind for one in self._fleets.values()):
@@ -88,20 +89,25 @@ def build_fleet(name: str, kind: str, network: str = Network.BRIDGE.value, user:
     return Fleet(name=name, kind=kind, network=Network(network), user=user)
 
 
-def _check(fleet: Fleet) -> None:
-    if not _NAME.fullmatch(fleet.name):
+def check_fleet_name(name: str) -> None:
+    """Raises InputError for what cannot be the name of a fleet."""
+    if not _NAME.fullmatch(name):
         raise InputError(
-            f"{fleet.name!r:.80} cannot be the name of a fleet",
+            f"{name!r:.80} cannot be the name of a fleet",
             why="a name is at most 40 lower-case letters, digits and dashes, without a dash at its ends",
             next_step="choose another one",
         )
-    if fleet.user in {None, IMAGE_USER}:
+
+
+def check_job_user(user: str | None) -> None:
+    """Raises InputError for what cannot say as whom jobs run; None leaves that to the console."""
+    if user in {None, IMAGE_USER}:
         return
     try:
-        parse_user(fleet.user or "")
+        parse_user(user or "")
     except LaunchRefused as error:
         raise InputError(
-            f"{fleet.user!r:.80} is no user of jobs",
+            f"{user!r:.80} is no user of jobs",
             why=error.why,
             next_step="write uid:gid, or 'image' for the image's own user, or leave it out for the console's",
         ) from None

@@ -45,11 +45,15 @@ Look = Callable[[float], Awaitable[News]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """One reader's stream: what wakes it, what it then looks at, and whether its reader may still look."""
+    """One reader's stream: what wakes it, what it then looks at, and whether its reader may still look.
+
+    It looks again after `again_s` even when nothing woke it.
+    """
 
     topics: Callable[[], tuple[str, ...]]
     look: Look
     is_allowed: Callable[[], Awaitable[bool]]
+    again_s: float = PING_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,7 @@ async def _run(stream: Stream, polls: LongPolls, wakeups: Wakeups) -> AsyncItera
             if news.over:
                 return
             # A look may find more to listen to, such as a new attempt; what came before it listened is not missed.
-            woken = news.more or stream.topics() != topics or await waiter.wait(PING_S)
+            woken = news.more or stream.topics() != topics or await waiter.wait(stream.again_s)
         finally:
             wakeups.forget(waiter)
         if not woken:

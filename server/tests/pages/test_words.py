@@ -6,8 +6,11 @@ import pytest
 
 from starforge.contract.states import JobState, Reason
 from starforge_console.accounts.tokens import Scope
+from starforge_console.settings.console import FleetKind
 from starforge_console.web.i18n.words import CHINESE, ENGLISH, choose_language, load_words
-from starforge_console.web.pages import jobs
+from starforge_console.web.pages import fleets, jobs
+from starforge_console.web.pages.fleet_map import STATES, STATUSES
+from starforge_console.web.pages.fleet_nodes import Act
 from starforge_console.web.pages.look import TEMPLATES
 from starforge_console.web.pages.visit import THEMES
 
@@ -29,6 +32,15 @@ def built_codes() -> set[str]:
         *(f"notice.{state}" for state in (JobState.SUBMITTED, JobState.PENDING)),
         *(f"error.{status}.{part}" for status in ERRORS for part in ("title", "why", "next")),
         *(f"done.{done}" for done in ("stopped", "deleted")),
+        *(f"fleets.done.{done}" for done in fleets.DONE),
+        *(f"kind.{kind}" for kind in FleetKind),
+        *(f"network.{network}" for network in fleets.NETWORKS),
+        *(f"gpustate.{state}" for state in STATES),
+        *(f"status.{status}" for status in STATUSES if status != "ready"),
+        *(f"advice.{status}" for status in STATUSES if status != "ready"),
+        *(f"act.{act}" for act in Act),
+        *(f"ask.{act}.{part}" for act in Act for part in ("title", "what", "do")),
+        *(f"join.{form}" for form in ("sudo", "wget", "private_ca")),
     }
 
 

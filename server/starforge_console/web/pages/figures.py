@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from starforge.contract.api import Curve
+from starforge.contract.curves import sort_keys
 from starforge.errors import NotFound
 from starforge_console.web.deps import CurveReader
 
@@ -15,7 +16,6 @@ FIGURES_AT_MOST: Final = 6
 POINTS_AT_FIRST: Final = 240
 WIDTH: Final = 1000
 HEIGHT: Final = 232
-_PREFERRED: Final = ("loss", "reward", "acc", "score", "perplexity", "grad_norm", "lr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def choose_groups(keys: Sequence[str], chosen: Sequence[str]) -> list[list[str]]
     """The keys of each figure: those that end alike stand together; all the `chosen` ones, else the most telling."""
     wanted = [key for key in keys if key in set(chosen)]
     groups: dict[str, list[str]] = {}
-    for key in sorted(wanted or keys, key=_rank):
+    for key in sort_keys(wanted or keys):
         groups.setdefault(key.rpartition("/")[2], []).append(key)
     figures = [group[:KEYS_A_FIGURE] for group in groups.values()]
     return figures[: FIGURES_AT_MOST if wanted else FIGURES_AT_FIRST]
@@ -115,12 +115,6 @@ def _line(curve: Curve, numbers: Sequence[float | None], box: _Box) -> Line:
 def _number(value: float | str) -> float | None:
     number = float(value)
     return number if math.isfinite(number) else None
-
-
-def _rank(key: str) -> tuple[int, bool, str]:
-    name = key.lower()
-    rank = next((rank for rank, word in enumerate(_PREFERRED) if word in name), len(_PREFERRED))
-    return rank, not name.startswith("train"), key
 
 
 async def _find_curve(curves: CurveReader, job_id: str, key: str) -> Curve | None:

@@ -3,11 +3,21 @@
 from fastapi import FastAPI
 
 from starforge_console.web.deps import ApiServices
-from starforge_console.web.pages import assets, job, jobs, live, preferences, tokens
+from starforge_console.web.pages import (
+    assets,
+    fleet_live,
+    fleet_nodes,
+    fleets,
+    job,
+    jobs,
+    live,
+    preferences,
+    tokens,
+)
 from starforge_console.web.pages.errors import answer_errors
 from starforge_console.web.pages.services import build_page_services
 
-MODULES = (assets, preferences, jobs, job, tokens, live)
+MODULES = (assets, preferences, jobs, job, fleets, fleet_nodes, tokens, live, fleet_live)
 
 
 def add_page_routes(app: FastAPI) -> None:

@@ -3,6 +3,7 @@
 The console downloads these files for machines of other kinds than its own without resolving anything.
 """
 
+import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ SOURCE: Final = Path("requirements.lock")
 LOCK: Final = Path("server/starforge_console/wheels") / LOCK_FILE
 ROOTS: Final = ("starforge-forgelet", "pip")
 _FOLDERS: Final = {"starforge-forgelet": "forgelet", "starforge-core": "core"}
+_PATCH_RELEASE: Final = re.compile(r"python_full_version\s*[<>=!~]+\s*['\"]\d+\.\d+\.[1-9]")
 _HEAD: Final = (
     "# What forgelet needs on any machine. Made from requirements.lock; make lock and make fix write it anew.\n"
 )
@@ -32,16 +34,20 @@ def find_violations(root: Path) -> list[str]:
     present = path.read_text(encoding="utf-8") if path.is_file() else ""
     return [
         *([] if present == wanted else [f"{LOCK}: is not what {SOURCE} says. Run make fix"]),
-        *(_find_undecidable(parse_lock(wanted))),
+        *_find_undecidable(_load_needed(root)),
     ]
 
 
 def build_lock(root: Path) -> str:
     """The pins of `SOURCE` that forgelet's packages need on any kind of machine."""
-    needed = _find_closure(root)
-    pins = parse_lock((root / SOURCE).read_text(encoding="utf-8"))
-    chosen = [pin for pin in pins if pin.name in needed and any(pin.is_needed(target) for target in TARGETS)]
+    chosen = [pin for pin in _load_needed(root) if any(pin.is_needed(target) for target in TARGETS)]
     return _HEAD + "".join(_render(pin) for pin in chosen)
+
+
+def _load_needed(root: Path) -> list[Pin]:
+    """The pins of the packages that forgelet needs, whatever machine their markers speak of."""
+    needed = _find_closure(root)
+    return [pin for pin in parse_lock((root / SOURCE).read_text(encoding="utf-8")) if pin.name in needed]
 
 
 def _find_closure(root: Path) -> set[str]:
@@ -83,7 +89,7 @@ def _load_lines(root: Path, name: str) -> list[str]:
 def _find_undecidable(pins: Iterable[Pin]) -> Iterator[str]:
     """Pins of which only the machine itself could say whether it needs them."""
     for pin in pins:
-        if "python_full_version" in pin.marker and pin.marker.count(".") > 1:
+        if _PATCH_RELEASE.search(pin.marker):
             yield f"{LOCK}: {pin.name}: the marker {pin.marker!r} tells releases of one Python version apart"
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from starforge.cli.output import describe_bytes, note, print_json, print_table
+from starforge.cli.output import note, print_json, print_table
+from starforge.wording import describe_bytes
 from starforge_console.wheels.fill import add_own, add_target, check_target, require_target
 from starforge_console.wheels.index import WheelIndex, build_add_command, select_wheels
 from starforge_console.wheels.lock import load_release_lock
@@ -26,10 +27,10 @@ def add_wheels(folder: Path, pythons: Sequence[str], arches: Sequence[str], own:
         require_target(python, arch, TARGETS)
         for python, arch in product(pythons or [here.python], arches or [here.arch])
     ]
-    names = add_own(folder, own)
+    names, pins = add_own(folder, own), load_release_lock()
     for target in wanted:
-        names += add_target(folder, target)
-        check_target(folder, target)
+        names += add_target(folder, target, pins)
+        check_target(folder, target, pins)
         note(f"machines with Python {target.python} on {target.arch} can install forgelet")
     for name in names:
         click.echo(name)

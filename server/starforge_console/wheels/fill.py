@@ -21,7 +21,7 @@ from starforge import __version__
 from starforge.durable import sync_folder
 from starforge.errors import InputError, NotFound, Unavailable
 from starforge_console.wheels.index import OWN, WheelIndex, build_lock_text, select_wheels
-from starforge_console.wheels.lock import Pin, choose_pins, load_release_lock
+from starforge_console.wheels.lock import Pin, choose_pins
 from starforge_console.wheels.targets import Target
 
 _CONSOLE: Final = "starforge-console"
@@ -30,14 +30,13 @@ _READABLE: Final = 0o644
 _LAST_WORDS: Final = 2000
 
 
-def add_target(folder: Path, target: Target) -> list[str]:
-    """Download what `target` needs and `folder` lacks; gives the names of the new files.
+def add_target(folder: Path, target: Target, pins: Sequence[Pin]) -> list[str]:
+    """Download what of `pins` `target` needs and `folder` lacks; gives the names of the new files.
 
     Raises:
         Unavailable: pip could not download it all; nothing of this call is kept.
 
     """
-    pins = load_release_lock()
     present = select_wheels(WheelIndex(folder).list_wheels(), pins, target).chosen
     lacking = [pin for pin in choose_pins(pins, target) if pin.name not in present]
     if not lacking:
@@ -63,9 +62,9 @@ def add_own(folder: Path, source: Path | None) -> list[str]:
         return _take_in(folder, _find_own(work))
 
 
-def check_target(folder: Path, target: Target) -> None:
+def check_target(folder: Path, target: Target, pins: Sequence[Pin]) -> None:
     """Raises NotFound unless everything that `target` installs is there."""
-    build_lock_text(select_wheels(WheelIndex(folder).list_wheels(), load_release_lock(), target))
+    build_lock_text(select_wheels(WheelIndex(folder).list_wheels(), pins, target))
 
 
 @contextmanager

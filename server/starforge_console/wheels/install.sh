@@ -12,6 +12,8 @@
 {
 set -eu
 umask 022
+# What the host sets for its own Python and its own tools must not reach ours.
+unset PYTHONPATH PYTHONHOME REQUESTS_CA_BUNDLE CURL_CA_BUNDLE
 
 URL=@URL@
 PREFIX=${FORGE_PREFIX:-/opt/starforge/forgelet}
@@ -150,8 +152,7 @@ build() {
   if [ -s "$CA" ]; then TRUST="--cert $CA"; fi
   case $URL in http://*) HOST=${URL#http://} TRUST="--trusted-host ${HOST%%/*}" ;; esac
   # shellcheck disable=SC2086 - TRUST is two words or none
-  env -u PYTHONPATH -u PYTHONHOME -u REQUESTS_CA_BUNDLE -u CURL_CA_BUNDLE PIP_CONFIG_FILE=/dev/null \
-    "$NEW/bin/python" "$NEW/.wheels/$INSTALLER/pip" --isolated --disable-pip-version-check --no-cache-dir --no-input \
+  PIP_CONFIG_FILE=/dev/null "$NEW/bin/python" "$NEW/.wheels/$INSTALLER/pip" --isolated --disable-pip-version-check --no-cache-dir --no-input \
     install -q --no-deps --require-hashes --only-binary :all: --root-user-action ignore \
     -i "$URL/simple/" $TRUST -r "$LOCK" || die "pip could not install the wheels of $URL"
   rm -rf "$NEW/.wheels"

@@ -1,0 +1,129 @@
+"""A TLS front before a test's console, with a certificate that a private CA signed."""
+
+import asyncio
+import contextlib
+import datetime as dt
+import ipaddress
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+_DAY: Final = dt.timedelta(days=1)
+_PIECE: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """`port` speaks TLS, and whoever trusts `ca_file` trusts it."""
+
+    port: int
+    ca_file: Path
+
+
+@contextlib.contextmanager
+def tls_front(address: str, target_port: int, folder: Path) -> Iterator[Front]:
+    """A front at `address` that passes everything on to `target_port` of this host."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ca_file, chain = folder / "ca.pem", folder / "front.pem"
+    _write_certificates(address, ca_file, chain)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain)
+    loop = asyncio.new_event_loop()
+    ready: threading.Event = threading.Event()
+    stop = asyncio.Event()
+    ports: list[int] = []
+
+    async def serve() -> None:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await _pass_on(reader, writer, target_port)
+
+        server = await asyncio.start_server(handle, address, 0, ssl=context)
+        ports.append(int(server.sockets[0].getsockname()[1]))
+        ready.set()
+        await stop.wait()
+        server.close()
+
+    def run() -> None:
+        with contextlib.closing(loop):
+            loop.run_until_complete(serve())
+            left = asyncio.all_tasks(loop)
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+
+    thread = threading.Thread(target=run, name="tls front", daemon=True)
+    thread.start()
+    if not ready.wait(20):
+        raise TimeoutError("the TLS front did not start")
+    try:
+        yield Front(ports[0], ca_file)
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(20)
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target_port: int) -> None:
+    with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        to_read, to_write = await asyncio.open_connection("127.0.0.1", target_port)
+        tasks = [asyncio.create_task(_copy(reader, to_write)), asyncio.create_task(_copy(to_read, writer))]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        to_write.close()
+    writer.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while piece := await reader.read(_PIECE):
+        writer.write(piece)
+        await writer.drain()
+
+
+def _write_certificates(address: str, ca_file: Path, chain: Path) -> None:
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test CA")])
+    now = dt.datetime.now(dt.UTC)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
+    usage = x509.KeyUsage(*(name in {"digital_signature", "key_cert_sign", "crl_sign"} for name in _USES))
+    ca = (
+        x509.CertificateBuilder(
+            ca_name, ca_name, ca_key.public_key(), x509.random_serial_number(), now - _DAY, now + _DAY
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(identifier, critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "console")])
+    own = (
+        x509.CertificateBuilder(ca_name, name, key.public_key(), x509.random_serial_number(), now - _DAY, now + _DAY)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    ca_file.write_bytes(ca.public_bytes(pem))
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    chain.write_bytes(private + own.public_bytes(pem))
+
+
+_USES: Final = (
+    "digital_signature",
+    "content_commitment",
+    "key_encipherment",
+    "data_encipherment",
+    "key_agreement",
+    "key_cert_sign",
+    "crl_sign",
+    "encipher_only",
+    "decipher_only",
+)

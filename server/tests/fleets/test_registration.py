@@ -10,7 +10,8 @@ import pytest
 
 from server.tests.fleets.machines import H200, Machine, build_gpu, build_view
 from server.tests.fleets.yard import KEY_FILE, Yard, open_yard
-from starforge.contract.registration import Fenced, HeartbeatAnswer, Superseded
+from starforge.contract.registration import EPOCH_PURPOSE, EpochRequest, Fenced, HeartbeatAnswer, Superseded
+from starforge.contract.wire import encode
 from starforge.errors import Conflict, InputError, NotFound, Refused, StarForgeError
 from starforge.trust.certificates import load_public_key, make_identity
 from starforge_console.domain.nodes import NodeState
@@ -174,7 +175,8 @@ def test_a_renewal_whose_answer_was_lost_may_be_asked_again_with_the_old_key_unt
 ) -> None:
     async def test(yard: Yard) -> None:
         machine = await yard.add_machine()
-        await yard.registration.join(machine.build_rejoin(make_identity("gpu7").pem), "10.0.0.7")  # nobody heard this
+        for _ in range(2):  # nobody heard the answers
+            await yard.registration.join(machine.build_rejoin(make_identity("gpu7").pem), "10.0.0.7")
         last = make_identity("gpu7").pem
         replay = machine.build_rejoin(last)
         assert (await yard.registration.join(replay, "10.0.0.7")).node == "gpu7"
@@ -421,5 +423,22 @@ def test_a_removed_node_that_comes_back_removes_what_it_holds_and_is_then_refuse
             await machine.beat(yard.registration)
         with pytest.raises(StarForgeError):
             await yard.registration.join(machine.build_rejoin(machine.pem), "10.0.0.7")
+
+    run(tmp_path, test)
+
+
+def test_a_question_for_an_epoch_that_contradicts_itself_or_could_be_guessed_is_none(tmp_path: Path) -> None:
+    async def test(yard: Yard) -> None:
+        machine = await yard.add_machine()
+        nonce = "0" * 32
+        for numbers, request in (
+            ((2, 0), EpochRequest(have=1, nonce=nonce)),
+            ((1, 1), EpochRequest(have=1, nonce=nonce)),
+            ((1, 0), EpochRequest(have=1, nonce="")),
+            ((1, 0), EpochRequest(have=1, nonce="0" * 1000)),
+        ):
+            with pytest.raises(InputError):
+                await yard.registration.take_epoch("gpu7", machine.sign(EPOCH_PURPOSE, numbers, encode(request)))
+        assert isinstance(await machine.beat(yard.registration), HeartbeatAnswer)
 
     run(tmp_path, test)

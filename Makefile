@@ -42,7 +42,7 @@ e2e: dev ## One end-to-end leg on real daemons: make e2e T=main
 	@$(PY) -m tools.legs e2e-$(T)
 
 .PHONY: demo
-demo: ## Train a small model on this machine from an empty folder and check what came out
+demo: ## Train a small model here from an empty folder and check it; FLEET=node: on a machine that joins a fleet
 	@PYTHON=$(PYTHON) tools/demo.sh
 
 .PHONY: run

@@ -43,7 +43,7 @@ def build_checks(root: Path) -> list[Check]:
     tested = ["conftest.py", *(folder for folder in TEST_FOLDERS if load_files(root, f"{folder}/*.py"))]
     names = [word for _, module in PACKAGES for word in ("-p", module)]
     quiet = ("--no-error-summary",)
-    own = "contracts sizes forbidden bilingual dependencies fragments vendored docs_check doc_names node_lock".split()
+    own = "contracts sizes forbidden bilingual terms dependencies fragments vendored docs_check doc_names".split()
     return [
         Check("types of the packages", _tool("mypy", *quiet, "--cache-dir=.mypy_cache/packages", *names)),
         Check(
@@ -59,7 +59,7 @@ def build_checks(root: Path) -> list[Check]:
         ),
         Check("spelling", _tool("codespell", *map(str, load_files(root)))),
         Check("changelog draft", _tool("towncrier", "build", "--draft", "--version", "next")),
-        *(Check(name, (python, "-m", f"tools.{name}")) for name in own),
+        *(Check(name, (python, "-m", f"tools.{name}")) for name in (*own, "node_lock")),
     ]
 
 

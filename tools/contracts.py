@@ -1,4 +1,4 @@
-"""The import contracts cover what is there.
+"""The import contracts cover what is there, and the page on architecture shows their layers.
 
 import-linter stops when a contract names what does not exist yet, so some lists grow with the code. This check says
 when one has to grow, and refuses a contract that was taken out.
@@ -42,6 +42,8 @@ MODULES: Final = {
         tuple(f"starforge_console.executors.{kind}" for kind in ("fake", "kuberay", "local", "node", "slurm")),
     ),
 }
+LAYERS: Final = ("core-layers", "console-layers")
+PAGE: Final = Path("docs/dev/architecture.md")
 FOLDERS: Final = {"starforge": "core", "starforge_console": "server", "starforge_forgelet": "forgelet"}
 
 
@@ -57,7 +59,7 @@ def find_violations(root: Path) -> list[str]:
         present = [module for module in modules if _exists(root, module)]
         # One executor alone has no sibling to be independent of.
         violations += _compare(contracts, name, field, present if len(present) > 1 else [])
-    return violations
+    return violations + _compare_page(root, contracts)
 
 
 def _compare(contracts: Mapping[str, Any], name: str, field: str, wanted: Iterable[str]) -> list[str]:
@@ -66,6 +68,19 @@ def _compare(contracts: Mapping[str, Any], name: str, field: str, wanted: Iterab
         return []
     return [
         f"import contract {name}: {field} is {sorted(listed)}, what is there is {sorted(wanted)}. Edit pyproject.toml"
+    ]
+
+
+def _compare_page(root: Path, contracts: Mapping[str, Any]) -> list[str]:
+    """One sentence for each layer of a contract that has no place in the first column of the page's tables."""
+    text = (root / PAGE).read_text(encoding="utf-8") if (root / PAGE).is_file() else ""
+    shown = {
+        name for cell in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)
+    }
+    layers = [layer for name in LAYERS for layer in contracts.get(name, {}).get("layers", [])]
+    names = [name for layer in layers for name in re.findall(r"\w+", layer)]
+    return [
+        f"{PAGE}: its tables of layers lack {name}, which pyproject.toml has" for name in names if name not in shown
     ]
 
 

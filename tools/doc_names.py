@@ -35,12 +35,15 @@ def find_violations(root: Path) -> list[str]:
     """`page:line: sentence` for each path or dotted name that nothing in the tree answers to."""
     present = {str(path) for path in load_files(root)}
     folders = {str(parent) for name in present for parent in Path(name).parents}
+    parts = {name for package in IN_PACKAGES for name in _list_children(package, present)}
     names = _Names(root, present)
     violations = []
     for page in load_files(root, PAGES):
         for number, span in _spans(root / page):
             if _PATH.fullmatch(span) and _is_ours(span):
                 missing = not _is_there(span.rstrip("/"), present | folders)
+            elif _PATH.fullmatch(span) and span.split("/", maxsplit=1)[0] in parts:
+                missing = not _is_in_a_package(span.rstrip("/"), present | folders)
             elif _is_dotted_name(span):
                 missing = not names.has(span)
             else:
@@ -63,6 +66,17 @@ def _spans(page: Path) -> Iterator[tuple[int, str]]:
 def _is_ours(span: str) -> bool:
     """Whether a path begins where the repository does; other paths lie on somebody's disk or in a container."""
     return span.split("/", maxsplit=1)[0] in TOP_FOLDERS or ("/" not in span and span.endswith((".py", ".sh")))
+
+
+def _list_children(package: str, present: set[str]) -> set[str]:
+    """The folders that a package holds: a path that begins with one is short for a path in that package."""
+    inside = (name.removeprefix(f"{package}/") for name in present if name.startswith(f"{package}/"))
+    return {name.split("/")[0] for name in inside if "/" in name}
+
+
+def _is_in_a_package(path: str, known: set[str]) -> bool:
+    """Whether one of the packages has it, as a folder, a file or a module."""
+    return any(_is_there(f"{package}/{path}{suffix}", known) for package in IN_PACKAGES for suffix in ("", ".py"))
 
 
 def _is_dotted_name(span: str) -> bool:

@@ -60,3 +60,14 @@ def test_a_file_that_enters_images_must_stand_in_the_contract(tmp_path: Path) ->
     (violation,) = find_violations(tmp_path)
     assert "in-image-is-standard-library" in violation
     assert "starforge.reporting" in violation
+
+
+def test_a_layer_that_the_page_on_architecture_leaves_out_is_refused(tmp_path: Path) -> None:
+    contracts = _contracts().replace('id = "core-layers"', 'id = "core-layers"\nlayers = ["(cli)", "client | trust"]')
+    page = "| core | holds |\n|---|---|\n| `cli` | the command |\n| `client` | the API, and `trust` |\n"
+    build_tree(tmp_path, {**CAPSULE, "pyproject.toml": contracts, "docs/dev/architecture.md": page})
+    assert find_violations(tmp_path) == [
+        "docs/dev/architecture.md: its tables of layers lack trust, which pyproject.toml has"
+    ]
+    build_tree(tmp_path, {"docs/dev/architecture.md": page.replace("`client`", "`client`, `trust`")})
+    assert find_violations(tmp_path) == []

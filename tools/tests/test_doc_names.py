@@ -25,6 +25,7 @@ def decide() -> None:
 FILES = {
     "core/starforge/loop.py": SOURCE,
     "core/starforge/reporting.py": SOURCE,
+    "core/starforge/cli/output.py": "",
     "tools/legs.py": "",
     "docs/dev/page.md": "",
 }
@@ -42,6 +43,9 @@ def _violations(tmp_path: Path, text: str) -> list[str]:
         "core/",
         "loop.py",
         "core/starforge/<kind>.py",
+        "cli/output.py",
+        "cli/output",
+        "cli/",
         "starforge.loop",
         "starforge.loop.LIMIT",
         "starforge.loop.Loop.run",
@@ -61,6 +65,8 @@ def test_what_exists_may_be_named(tmp_path: Path, name: str) -> None:
         "core/gone/",
         "gone.py",
         "core/gone/<kind>.py",
+        "cli/gone",
+        "cli/gone.py",
         "starforge.gone",
         "starforge.loop.GONE",
         "starforge.loop.Loop.gone",

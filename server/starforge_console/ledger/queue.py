@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
@@ -13,6 +14,9 @@ from starforge_console.domain.retry import RetryBudget
 from starforge_console.ledger.moves import Change, Guard, JobRef, move
 from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.tables import attempts, jobs
+
+_IDS_AT_ONCE: Final = 500
+"""Databases bound how many values one statement may carry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,22 @@ def list_queued(connection: Connection) -> list[QueuedJob]:
         )
         for job_id, version, fleet, priority, submitted_at, reason, state_since, attempt_number, note, shape in rows
     ]
+
+
+def list_faulty_nodes(connection: Connection, among: Sequence[JobId], since: float) -> dict[JobId, set[str]]:
+    """The machines at whose fault attempts of these jobs did not start after `since`; a job without any is missing."""
+    found: dict[JobId, set[str]] = {}
+    for start in range(0, len(among), _IDS_AT_ONCE):
+        rows = connection.execute(
+            select(attempts.c.job_id, attempts.c.node).where(
+                attempts.c.job_id.in_(among[start : start + _IDS_AT_ONCE]),
+                attempts.c.reason == Reason.NODE_FAULT.value,
+                attempts.c.dequeued_at > since,
+            )
+        ).all()
+        for job, node in rows:
+            found.setdefault(JobId(job), set()).add(str(node))
+    return found
 
 
 def note_waiting(connection: Connection, notes: Sequence[tuple[QueuedJob, str]]) -> None:

@@ -1,12 +1,12 @@
 """Dequeue: brings failed jobs back when their time has come, places queued ones, and has them launched."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from starforge.contract.executor import FleetView, NoRoom, Target
-from starforge.contract.ids import AttemptId, new_attempt_id
+from starforge.contract.ids import AttemptId, JobId, new_attempt_id
 from starforge.contract.launch import PoolRequest
 from starforge.contract.states import Reason
 from starforge_console.domain.claims import claim, claim_targets
@@ -16,7 +16,14 @@ from starforge_console.domain.retry import decide_hold
 from starforge_console.domain.tokens import hash_token
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.moves import JobRef, move
-from starforge_console.ledger.queue import NewAttempt, dequeue, list_due_retries, list_queued, note_waiting
+from starforge_console.ledger.queue import (
+    NewAttempt,
+    dequeue,
+    list_due_retries,
+    list_faulty_nodes,
+    list_queued,
+    note_waiting,
+)
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.launch import LAUNCH_LEASE_S, Launcher
 from starforge_console.scheduler.looks import Looks
@@ -24,6 +31,8 @@ from starforge_console.wakeups import job_topic
 
 TOKEN_LIFE_S: Final = 400 * 24 * 3600.0
 """An attempt's token lives until its end (then one hour more); this only bounds what is forgotten."""
+FAULT_KNOWN_S: Final = 600.0
+"""How long a job that a machine could not start prefers others; a mended machine gets it back then."""
 _BEGUN_AT_ONCE: Final = 32
 _NOTES_AT_ONCE: Final = 500
 """A long queue's notes leave other writers their turn."""
@@ -66,7 +75,7 @@ class Dequeue:
         views = await self._views(await self._deps.ledger.read(list_in_flight))
         queued = order_queue(job for at, job in due if at <= now)
         if queued:
-            await self._place_all(queued, views)
+            await self._place_all(queued, views, await self._faulty_nodes(queued, now))
         return wait_s
 
     async def look(self) -> None:
@@ -94,7 +103,15 @@ class Dequeue:
         self._deps.views_seen(list(views.values()))
         return views
 
-    async def _place_all(self, queued: Sequence[QueuedJob], views: dict[str, FleetView]) -> None:
+    async def _faulty_nodes(self, queued: Sequence[QueuedJob], now: float) -> Mapping[JobId, set[str]]:
+        again = [job.id for job in queued if job.number > 1]
+        if not again:
+            return {}
+        return await self._deps.ledger.read(lambda c: list_faulty_nodes(c, again, now - FAULT_KNOWN_S))
+
+    async def _place_all(
+        self, queued: Sequence[QueuedJob], views: dict[str, FleetView], faulty: Mapping[JobId, set[str]]
+    ) -> None:
         # A pass only takes from the views, so what one job found no room for, none of its shape finds room for later.
         no_room: dict[_Shape, str] = {}
         placed: list[_Placed] = []
@@ -103,7 +120,7 @@ class Dequeue:
             shape = (job.fleet, id(job.pools))
             why = no_room.get(shape)
             if why is None:
-                answer = self._place(job, views)
+                answer = self._place(job, views, faulty.get(job.id, frozenset()))
                 if isinstance(answer, str):
                     why = no_room[shape] = answer
                 else:
@@ -117,10 +134,14 @@ class Dequeue:
         for start in range(0, len(notes), _NOTES_AT_ONCE):
             await self._note(notes[start : start + _NOTES_AT_ONCE])
 
-    def _place(self, job: QueuedJob, views: dict[str, FleetView]) -> _Placed | str:
-        """The job's place, taken from `views`, or why it waits."""
+    def _place(self, job: QueuedJob, views: dict[str, FleetView], faulty: Collection[str]) -> _Placed | str:
+        """The job's place, taken from `views`, or why it waits; one of `faulty` only where no other has room."""
         attempt = new_attempt_id(job.id, job.number)
-        target = self._find_target(job, attempt, views)
+        target: Target | str = ""
+        if faulty:
+            target = self._find_target(job, attempt, {name: _leave_out(view, faulty) for name, view in views.items()})
+        if isinstance(target, str):
+            target = self._find_target(job, attempt, views)
         if isinstance(target, str):
             return target
         views[target.fleet] = claim(views[target.fleet], target.node, attempt, job.pools)
@@ -168,6 +189,10 @@ class Dequeue:
     async def _note(self, notes: Sequence[tuple[QueuedJob, str]]) -> None:
         await self._deps.ledger.write(lambda connection: note_waiting(connection, notes))
         self._deps.wakeups.notify(*(job_topic(job.id) for job, _ in notes))
+
+
+def _leave_out(view: FleetView, names: Collection[str]) -> FleetView:
+    return replace(view, nodes=tuple(node for node in view.nodes if node.name not in names))
 
 
 def _why(view: FleetView, no_room: NoRoom) -> str:

@@ -17,6 +17,7 @@ from starforge_console.executors.scripting import FakeNode
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.queue import list_queued, note_waiting
 from starforge_console.ledger.tables import attempts, jobs
+from starforge_console.scheduler.dequeue import FAULT_KNOWN_S
 from starforge_console.wakeups import job_topic
 
 
@@ -244,5 +245,38 @@ def test_a_note_comes_too_late_for_a_job_that_has_moved_on(tmp_path: Path) -> No
             await site.dequeue()
             await site.ledger.write(lambda c: note_waiting(c, [(seen, "too late")]))
             assert (await site.job(seen.id)).note != "too late"
+
+    run(go())
+
+
+def test_a_job_prefers_machines_that_have_not_failed_it(tmp_path: Path) -> None:
+    async def go() -> None:
+        machines = [FakeNode(name=name, gpus=2) for name in ("n1", "n2", "n3")]
+        async with open_site(tmp_path, *machines) as site:
+            job = await site.submit()
+            site.assembly.errors += [NodeFault("its disk is full") for _ in range(3)]
+            for _ in range(60):
+                await site.dequeue()
+                site.clock.at += 1.0
+            # All of them were at fault: then it may be any again.
+            assert [one.node for one in await site.attempts(job)] == ["n1", "n2", "n3", "n1"]
+            assert (await site.job(job)).state == JobState.PENDING
+            other = await site.submit()
+            await site.dequeue()
+            assert [one.node for one in await site.attempts(other)] == ["n2"], "one job's fault moves no other"
+
+    run(go())
+
+
+def test_a_fault_of_long_ago_is_forgotten(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=2), FakeNode(name="n2", gpus=1)) as site:
+            job = await site.submit()
+            site.assembly.errors += [NodeFault("its disk is full"), NodeFault("its disk is full")]
+            await site.dequeue()
+            await site.dequeue()
+            site.clock.at += FAULT_KNOWN_S
+            await site.dequeue()
+            assert [one.node for one in await site.attempts(job)] == ["n1", "n2", "n1"]
 
     run(go())

@@ -38,7 +38,7 @@ class Rules:
 
     rules: tuple[Rule, ...] = ()
 
-    def find_verdict(self, path: str, *, is_folder: bool = False) -> bool | None:
+    def find_answer(self, path: str, *, is_folder: bool = False) -> bool | None:
         """True: `path` itself is ignored; False: it is kept by name; None: no rule speaks of it."""
         for rule in reversed(self.rules):
             below = path.removeprefix(rule.base)
@@ -48,15 +48,15 @@ class Rules:
                 return not rule.keeps
         return None
 
-    def find_file_verdict(self, path: str) -> bool | None:
-        """As `find_verdict`, and what is inside an ignored folder is ignored whatever else is said of it."""
+    def find_file_answer(self, path: str) -> bool | None:
+        """As `find_answer`, and what is inside an ignored folder is ignored whatever else is said of it."""
         if not self.rules:
             return None
         parts = path.split("/")
         for end in range(1, len(parts)):
-            if self.find_verdict("/".join(parts[:end]), is_folder=True):
+            if self.find_answer("/".join(parts[:end]), is_folder=True):
                 return True
-        return self.find_verdict(path)
+        return self.find_answer(path)
 
     def extended(self, more: "Rules") -> "Rules":
         """These rules, overridden by `more`."""

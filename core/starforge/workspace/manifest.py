@@ -84,9 +84,9 @@ def load_manifest(root: Path) -> Manifest:
     own = load_own_rules(root)
     listing = _list_repository(repository) if repository else _walk_folder(root, own)
     untracked_rules = parse_rules(BY_DEFAULT).extended(own)
-    paths = {path for path in listing.tracked if not own.find_file_verdict(path)}
-    paths |= {path for path in listing.untracked if not untracked_rules.find_file_verdict(path)}
-    refused = [item for item in listing.refused if not untracked_rules.find_file_verdict(item.path)]
+    paths = {path for path in listing.tracked if not own.find_file_answer(path)}
+    paths |= {path for path in listing.untracked if not untracked_rules.find_file_answer(path)}
+    refused = [item for item in listing.refused if not untracked_rules.find_file_answer(item.path)]
     entries = []
     for path in sorted(paths, key=os.fsencode):
         found = _find_entry(str(root), path, own)
@@ -198,7 +198,7 @@ def _walk_into(root: Path, folder: str, rules: Rules, listing: _Listing) -> None
     for entry in entries:
         path = folder + entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
-        if entry.name == ".git" or rules.find_verdict(path, is_folder=is_folder):
+        if entry.name == ".git" or rules.find_answer(path, is_folder=is_folder):
             continue
         if is_folder:
             _walk_into(root, path + "/", rules, listing)
@@ -220,7 +220,7 @@ def _find_entry(root: str, path: str, own: Rules) -> Entry | Refusal | None:
         return _check_link(Path(root), path)
     if not stat.S_ISREG(status.st_mode):
         return Refusal(path, _describe_special(status.st_mode))
-    if _looks_secret(path) and own.find_file_verdict(path) is not False:
+    if _looks_secret(path) and own.find_file_answer(path) is not False:
         return Refusal(path, f"looks like a secret: ignore it, or write !{path} into {IGNORE_FILE} to take it along")
     stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
     return Entry(path, status.st_size, executable=bool(status.st_mode & 0o100), stamp=stamp)

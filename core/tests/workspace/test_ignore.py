@@ -45,7 +45,7 @@ def ignored_by_git(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_the_rules_mean_what_they_mean_to_git(path: str, ignored_by_git: set[str]) -> None:
-    assert bool(parse_rules(PATTERNS).find_file_verdict(path)) == (path in ignored_by_git)
+    assert bool(parse_rules(PATTERNS).find_file_answer(path)) == (path in ignored_by_git)
 
 
 def test_git_itself_was_asked(ignored_by_git: set[str]) -> None:
@@ -55,16 +55,16 @@ def test_git_itself_was_asked(ignored_by_git: set[str]) -> None:
 
 def test_rules_of_a_folder_speak_of_what_is_below_it_alone() -> None:
     rules = parse_rules(["*.txt", "/top"], base="sub/")
-    assert rules.find_file_verdict("sub/a.txt")
-    assert rules.find_file_verdict("sub/top")
-    assert rules.find_file_verdict("a.txt") is None
-    assert rules.find_file_verdict("sub/deep/top") is None
+    assert rules.find_file_answer("sub/a.txt")
+    assert rules.find_file_answer("sub/top")
+    assert rules.find_file_answer("a.txt") is None
+    assert rules.find_file_answer("sub/deep/top") is None
 
 
 def test_the_later_rule_wins() -> None:
-    assert parse_rules(["*.py", "!a.py"]).find_file_verdict("a.py") is False
-    assert parse_rules(["!a.py", "*.py"]).find_file_verdict("a.py") is True
+    assert parse_rules(["*.py", "!a.py"]).find_file_answer("a.py") is False
+    assert parse_rules(["!a.py", "*.py"]).find_file_answer("a.py") is True
 
 
 def test_a_pattern_with_an_open_bracket_is_taken_as_it_stands() -> None:
-    assert parse_rules(["a[b"]).find_file_verdict("a[b") is True
+    assert parse_rules(["a[b"]).find_file_answer("a[b") is True

@@ -30,7 +30,7 @@ from starforge_console.fleets.hardware import HardwareRegistry
 from starforge_console.fleets.proofs import Proofs, SignedBody
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.heartbeats import join_by_token, take_beat
-from starforge_console.ledger.nodes import Beat, NodeRow, Renewal, renew_node, take_epoch
+from starforge_console.ledger.nodes import LARGEST, Beat, NodeRow, Renewal, renew_node, take_epoch
 from starforge_console.wakeups import BACKEND, NODES, QUEUE, Wakeups
 
 _NONCE_CHARACTERS: Final = range(16, 129)
@@ -160,6 +160,8 @@ class Registration:
         report = decode(signed.body, NodeReport)
         if (report.node, report.install, report.epoch) != (name, self._terms.install, signed.epoch):
             raise InputError(f"the report is not one of node {name} in epoch {signed.epoch}")
+        if not 0 <= report.fence < LARGEST:
+            raise InputError("the report's number is no fence number", next_step="upgrade forgelet")
         beat = Beat(
             epoch=signed.epoch,
             counter=signed.counter,

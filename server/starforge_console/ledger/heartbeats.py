@@ -45,7 +45,7 @@ def take_beat(
         raise NotFound(f"there is no node {name!r:.80}", next_step="run 'forgelet join' on the machine again")
     if beat.epoch < before.epoch:
         return Superseded(superseded_by=before.epoch)
-    row = note_heartbeat(connection, name, beat, now)
+    row = note_heartbeat(connection, before, beat, now)
     if row is None:
         raise Refused(
             f"heartbeat {beat.counter} of epoch {beat.epoch} is not newer than the last one of node {name}",

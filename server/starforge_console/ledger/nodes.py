@@ -4,7 +4,7 @@ Every number that a daemon sends is compared and set in one transaction, so that
 with the same identity ever passes for the first.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
@@ -118,7 +118,7 @@ def renew_node(connection: Connection, name: str, renewal: Renewal) -> NodeRow:
     # Of several joins without an answer the first certificate is the one that the node still signs with.
     proved_by = row.previous_certificate or row.certificate
     previous = "" if renewal.certificate == proved_by else proved_by
-    return _set(connection, row.name, asdict(renewal) | {"previous_certificate": previous})
+    return _set(connection, row, asdict(renewal) | {"previous_certificate": previous})
 
 
 def take_epoch(connection: Connection, name: str, have: int, nonce: str) -> NodeRow | Superseded:
@@ -139,19 +139,19 @@ def take_epoch(connection: Connection, name: str, have: int, nonce: str) -> Node
     if not row.epoch <= have < LARGEST:
         return Superseded(superseded_by=row.epoch)
     taken = {"epoch": have + 1, "epoch_nonce": nonce, "counter": 0, "previous_certificate": ""}
-    return _set(connection, name, taken)
+    return _set(connection, row, taken)
 
 
-def note_heartbeat(connection: Connection, name: str, beat: Beat, now: float) -> NodeRow | None:
-    """Keep a heartbeat; None, with nothing kept, unless it is of the present epoch and newer than the last one.
+def note_heartbeat(connection: Connection, row: NodeRow, beat: Beat, now: float) -> NodeRow | None:
+    """Keep a heartbeat of the node that `row`, read in this transaction, describes.
 
-    A lost node counts again once its daemon has cleaned up for the node's fence number.
+    None, with nothing kept, unless it is of the present epoch and newer than the last one. A lost node counts again
+    once its daemon has cleaned up for the node's fence number.
     """
-    row = find_node(connection, name)
-    if row is None or beat.epoch != row.epoch or not row.counter < beat.counter < LARGEST:
+    if beat.epoch != row.epoch or not row.counter < beat.counter < LARGEST:
         return None
     # A daemon that knows a higher fence number than a restored ledger has cleaned up for a mark that was forgotten.
-    fence = max(row.fence, min(beat.fence, LARGEST))
+    fence = max(row.fence, beat.fence)
     values: dict[str, Any] = {
         "counter": beat.counter,
         "fence": fence,
@@ -162,8 +162,8 @@ def note_heartbeat(connection: Connection, name: str, beat: Beat, now: float) ->
         "previous_certificate": "",
     }
     if row.state is NodeState.LOST and beat.fence >= fence:
-        values["state"] = NodeState.DRAINING.value if row.drained_why else NodeState.ACTIVE.value
-    return _set(connection, name, values)
+        values["state"] = NodeState.DRAINING if row.drained_why else NodeState.ACTIVE
+    return _set(connection, row, values)
 
 
 def set_state(connection: Connection, name: str, state: NodeState, why: str = "") -> NodeRow:
@@ -174,27 +174,27 @@ def set_state(connection: Connection, name: str, state: NodeState, why: str = ""
         Conflict: it is marked lost.
 
     """
-    if load_node(connection, name).state is NodeState.LOST:
+    row = load_node(connection, name)
+    if row.state is NodeState.LOST:
         raise Conflict(
             f"node {name} is marked lost",
             why="it takes nothing until its daemon has come back and cleaned up",
             next_step="start forgelet on the machine, or remove the node",
         )
-    return _set(connection, name, {"state": state.value, "drained_why": why})
+    return _set(connection, row, {"state": state, "drained_why": why})
 
 
 def raise_fence(connection: Connection, row: NodeRow, state: NodeState) -> NodeRow:
     """Let a node be `state` with a fence number that none of its daemons has cleaned up for."""
     fence = max(row.fence, row.fence_seen) + 1
-    return _set(connection, row.name, {"state": state.value, "fence": fence})
+    return _set(connection, row, {"state": state, "fence": fence})
 
 
-def _set(connection: Connection, name: str, values: dict[str, Any]) -> NodeRow:
-    connection.execute(update(nodes).where(nodes.c.name == name).values(values))
-    found = find_node(connection, name)
-    if found is None:
-        raise _unknown(name)
-    return found
+def _set(connection: Connection, row: NodeRow, values: dict[str, Any]) -> NodeRow:
+    """The row with `values`, which were written; heartbeats come all the time, so nothing is read again."""
+    changed = replace(row, **values)
+    connection.execute(update(nodes).where(nodes.c.name == row.name), values | {"state": changed.state.value})
+    return changed
 
 
 def _unknown(name: str) -> NotFound:

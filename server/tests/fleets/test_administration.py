@@ -11,6 +11,7 @@ from server.tests.fleets.yard import Yard, open_yard
 from server.tests.ledger.builders import apply
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import Network
+from starforge.contract.registration import Fenced
 from starforge.contract.states import JobState, Reason
 from starforge.errors import Conflict, InputError, NotFound, Unavailable
 from starforge_console.domain.nodes import NodeState
@@ -61,6 +62,21 @@ def test_marking_a_node_lost_fails_its_jobs_ends_their_tokens_and_has_them_retri
         other = await yard.ledger.read(lambda c: load_job(c, elsewhere.id))
         assert other.state == JobState.SUBMITTED.value
         assert [node.standing for node in yard.directory.nodes("gpu")] == [NodeStanding.LOST, NodeStanding.ACTIVE]
+
+    run(tmp_path, test)
+
+
+def test_a_daemon_that_comes_back_removes_what_was_lost_even_untold_and_keeps_what_had_ended_before(
+    tmp_path: Path,
+) -> None:
+    async def test(yard: Yard) -> None:
+        machine = await yard.add_machine()
+        ended, lost = await yard.place("gpu7"), await yard.place("gpu7")
+        path = (Reason.LAUNCHED, Reason.STARTED, Reason.EXITED_ZERO)
+        await yard.ledger.write(lambda c: apply(c, ended.id, *path))
+        await yard.administration.mark_lost("gpu7", "gpu7")
+        machine.attempts = {ended.attempt.id: "EXITED"}
+        assert await machine.beat(yard.registration) == Fenced(fence=1, remove=(lost.attempt.id,))
 
     run(tmp_path, test)
 

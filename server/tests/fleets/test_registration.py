@@ -300,6 +300,10 @@ def test_another_nodes_report_and_an_unknown_nodes_heartbeat_are_refused(tmp_pat
         with pytest.raises(InputError):
             await yard.registration.beat(mine, other.sign(b"starforge-heartbeat-1", (other.epoch, 9), body))
         assert isinstance(await machine.beat(yard.registration), HeartbeatAnswer)
+        for fence in (-1, 1 << 70):
+            machine.fence = fence
+            with pytest.raises(InputError, match="no fence number"):
+                await machine.beat(yard.registration)
 
     run(tmp_path, test)
 

@@ -86,9 +86,9 @@ def test_a_heartbeat_of_another_epoch_or_of_a_counter_that_was_keeps_nothing(tmp
     with open_ledger(tmp_path) as ledger:
         prepare(ledger)
         ledger.write_now(lambda c: take_epoch(c, "n1", 0, "a"))
-        ledger.write_now(lambda c: note_heartbeat(c, "n1", replace(BEAT, counter=5), 2.0))
+        ledger.write_now(lambda c: note_heartbeat(c, load_node(c, "n1"), replace(BEAT, counter=5), 2.0))
         before = ledger.read_now(lambda c: find_node(c, "n1"))
-        assert ledger.write_now(lambda c: note_heartbeat(c, "n1", beat, 3.0)) is None
+        assert ledger.write_now(lambda c: note_heartbeat(c, load_node(c, "n1"), beat, 3.0)) is None
         assert ledger.read_now(lambda c: find_node(c, "n1")) == before
 
 
@@ -96,12 +96,14 @@ def test_a_fence_number_only_rises_and_is_always_above_what_the_daemon_knows(tmp
     with open_ledger(tmp_path) as ledger:
         prepare(ledger)
         ledger.write_now(lambda c: take_epoch(c, "n1", 0, "a"))
-        heard = ledger.write_now(lambda c: note_heartbeat(c, "n1", replace(BEAT, fence=7), 2.0))
+        heard = ledger.write_now(lambda c: note_heartbeat(c, load_node(c, "n1"), replace(BEAT, fence=7), 2.0))
         assert heard is not None
         assert (heard.fence, heard.fence_seen) == (7, 7)
         lost = ledger.write_now(lambda c: raise_fence(c, load_node(c, "n1"), NodeState.LOST))
         assert (lost.state, lost.fence) == (NodeState.LOST, 8)
-        lower = ledger.write_now(lambda c: note_heartbeat(c, "n1", replace(BEAT, counter=2, fence=3), 3.0))
+        lower = ledger.write_now(
+            lambda c: note_heartbeat(c, load_node(c, "n1"), replace(BEAT, counter=2, fence=3), 3.0)
+        )
         assert lower is not None
         assert (lower.state, lower.fence, lower.fence_seen) == (NodeState.LOST, 8, 3)
 

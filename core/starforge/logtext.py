@@ -1,7 +1,7 @@
-"""Raw log bytes as text that is safe for a terminal.
+"""What others wrote, raw log bytes and texts, as text that is safe to show on a terminal and on a page.
 
-Colours stay where they are wanted; every other escape sequence goes, other control characters become visible signs,
-and bytes that are no UTF-8 become the replacement character. Carriage returns and tabs stay.
+In a log, colours stay where they are wanted and every other escape sequence goes; carriage returns and tabs stay. In
+both, other control characters become visible signs, and what reorders, hides or is no text the replacement character.
 """
 
 import codecs
@@ -25,6 +25,21 @@ _HIDDEN: Final = dict.fromkeys(
     [*range(0x80, 0xA0), 0x200E, 0x200F, 0x061C, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
 )
 _SIGNS: Final = _VISIBLE | _HIDDEN
+_TEXT_SIGNS: Final = _SIGNS | {
+    ord("\r"): "\u240d",
+    **dict.fromkeys([0x2028, 0x2029, *range(0xD800, 0xE000)], "\ufffd"),
+}
+_LINE_SIGNS: Final = _TEXT_SIGNS | {ord("\n"): "\u240a", ord("\t"): "\u2409"}
+
+
+def clean(text: str) -> str:
+    """A text that somebody else wrote, as it may be shown: line ends and tabs stay, nothing else moves a cursor."""
+    return text.translate(_TEXT_SIGNS)
+
+
+def clean_line(text: str) -> str:
+    """`clean`, and line ends and tabs too become visible signs: a name or a path stays one line."""
+    return text.translate(_LINE_SIGNS)
 
 
 class LogText:

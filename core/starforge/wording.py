@@ -1,11 +1,49 @@
-"""Words that messages are put together from: counts with their nouns, sentences in a row, the nearest known name."""
+"""Words that messages are put together from: counts with nouns, sizes, lengths of time, sentences, the nearest name."""
 
 from collections.abc import Iterable
+from typing import Final
+
+TIME_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+"""The units of a length of time, each with its seconds, largest first."""
+
+_SIZE_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
+_STEP: Final = 1024
+_ROUNDED_UP: Final = _STEP - 0.05
 
 
 def count_of(count: int, noun: str) -> str:
     """`1 fault`, `2 faults`: a count with its noun, whose plural takes an s."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def describe_bytes(count: float) -> str:
+    """`1023 B`, `5.0 MiB`: a size in the binary unit that suits it."""
+    if count < _STEP:
+        return f"{count:.0f} B"
+    size, *larger = count / _STEP, *_SIZE_UNITS
+    while size >= _ROUNDED_UP and len(larger) > 1:
+        size /= _STEP
+        del larger[0]
+    return f"{size:.1f} {larger[0]}"
+
+
+def describe_duration(seconds: float) -> str:
+    """`41 s`, `12 min 44 s`, `2 d 5 h`: a length of time in at most two units that follow one another."""
+    return " ".join(f"{count} {unit}" for count, unit in split_duration(seconds))
+
+
+def split_duration(seconds: float, at_most: int = 2) -> list[tuple[int, str]]:
+    """How many of which of `TIME_UNITS`: the largest that is full, and those `at_most` that follow it and are not zero.
+
+    The time is rounded down to whole seconds, and below a second it is 0 s.
+    """
+    left = max(0, int(seconds))
+    first = next((place for place, (_, size) in enumerate(TIME_UNITS) if left >= size), len(TIME_UNITS) - 1)
+    parts = []
+    for unit, size in TIME_UNITS[first : first + at_most]:
+        count, left = divmod(left, size)
+        parts.append((count, unit))
+    return [part for part in parts if part[0]] or parts[:1]
 
 
 def join_sentences(*parts: str) -> str:

@@ -7,6 +7,8 @@ from playwright.sync_api import Page, expect
 
 from e2e.pages.addresses import address_of
 from e2e.support.projects import Experiment, make_experiment, write_script
+from starforge_console.web.i18n.words import CHINESE, ENGLISH, load_words
+from starforge_console.web.pages.formats import units_of, write_time
 from tools.run import Sample
 
 pytestmark = pytest.mark.browser
@@ -28,6 +30,7 @@ SHOWN = (
     "evil \ufffdtxt",
     "last",
 )
+TIMES = (-1, 0, 0.9, 59.9, 60, 95, 3599, 3600, 3605, 3660, 86_399, 86_400, 90_000, 2_678_461)
 MARK = "window.mark = 'the same page'"
 
 
@@ -144,6 +147,22 @@ def test_a_killed_console_is_announced_and_the_figures_stay(page: Page, sample: 
     finally:
         sample.console.start()
     expect(page.locator("#live-state")).to_be_hidden(timeout=SOON_MS)
+
+
+def test_the_pages_script_tells_times_as_the_server_does(page: Page) -> None:
+    page.goto("/jobs")
+    script = page.locator("script[src*='page.mjs']").get_attribute("src") or ""
+    module = script.replace("page.mjs", "durations.mjs")
+    for language in (ENGLISH, CHINESE):
+        words = load_words(language)
+        for most in (1, 2):
+            told = page.evaluate(
+                "async ([module, units, most, times]) => {"
+                " const { describeDuration } = await import(module);"
+                " return times.map((seconds) => describeDuration(seconds, units.split(' '), most)); }",
+                [module, units_of(words), most, list(TIMES)],
+            )
+            assert told == [write_time(words, seconds, most) for seconds in TIMES]
 
 
 def test_hostile_lines_and_names_are_shown_as_text(page: Page, sample: Sample) -> None:

@@ -5,9 +5,9 @@ from typing import Literal
 import click
 
 from starforge.cli.fleet_views import open_fleets, read_options
-from starforge.cli.output import describe_duration, json_option, note, print_json, warn
+from starforge.cli.output import json_option, note, print_json, warn
 from starforge.contract.fleets import CreateFleet, MintJoinToken
-from starforge.wording import count_of
+from starforge.wording import count_of, describe_duration
 
 
 @click.command()

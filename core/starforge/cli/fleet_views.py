@@ -8,22 +8,13 @@ from typing import Final, TypeVar
 import click
 from pydantic import ValidationError
 
-from starforge.cli.output import (
-    describe_bytes,
-    describe_duration,
-    find_width,
-    join_lines,
-    json_option,
-    print_json,
-    print_table,
-    render_row,
-    warn,
-)
+from starforge.cli.output import find_width, join_lines, json_option, print_json, print_table, render_row, say, warn
 from starforge.cli.session import open_console
 from starforge.client.fleets import FleetConsole
 from starforge.contract.fleets import FleetDetail, GpuDetail, NodeDetail
 from starforge.contract.jobspec import Frozen, describe_faults
 from starforge.errors import InputError
+from starforge.wording import describe_bytes, describe_duration
 
 _SHOWN_UUID: Final = 12
 
@@ -136,19 +127,19 @@ def describe_heartbeat(node: NodeDetail) -> str:
 
 def _print_fleet(detail: FleetDetail) -> None:
     fleet, width = detail.fleet, find_width()
-    click.echo(f"{fleet.name}  kind {fleet.kind}, network {fleet.network}, {fleet.ready} of {fleet.nodes} nodes ready")
+    say(f"{fleet.name}  kind {fleet.kind}, network {fleet.network}, {fleet.ready} of {fleet.nodes} nodes ready")
     for node in detail.nodes:
         why = f": {join_lines(node.why)}" if node.why else ""
         click.echo(render_row(f"  {node.name:<16} ", f"{node.status}{why}", width))
         if node.advertise is not None:
-            click.echo(f"    at {node.advertise}, forgelet {node.version}, heard {describe_heartbeat(node)}")
+            say(f"    at {node.advertise}, forgelet {node.version}, heard {describe_heartbeat(node)}")
         if node.gpus_unknown:
             click.echo(render_row("    GPUs unknown: ", node.gpus_unknown, width))
         for gpu in node.gpus:
             click.echo(render_row(f"    GPU {gpu.index} ", _describe_gpu(gpu), width))
         for pull in node.pulls:
             total = "" if pull.total_bytes is None else f" of {describe_bytes(pull.total_bytes)}"
-            click.echo(f"    fetching {pull.image}: {describe_bytes(pull.done_bytes)}{total}")
+            say(f"    fetching {pull.image}: {describe_bytes(pull.done_bytes)}{total}")
     for name in detail.unknown_gpus:
         warn(f"no series is known for the GPU {name!r}: jobs that name a series are not placed on it")
     for attempt in detail.unknown_attempts:

@@ -1,28 +1,27 @@
 """Shows a job while it runs: log, changes of state, and at its end how it ended and its curve."""
 
 import sys
-from collections.abc import Iterable
 from contextlib import closing
 from typing import Final, Protocol
 
 import click
 
-from starforge.cli.output import find_width, has_colour, note, paint
+from starforge.cli.output import find_width, has_colour, join_lines, note, paint
 from starforge.cli.plot import draw_curve
 from starforge.cli.run import INTERRUPTED
 from starforge.cli.waiting import WaitingLine
 from starforge.client.console import Console
 from starforge.client.streams import AttemptBegins, Change, End, LogBytes, Note, Start, Waiting, follow
 from starforge.contract.api import EventView, JobView
+from starforge.contract.curves import sort_keys
 from starforge.contract.states import JobState
 from starforge.errors import Bug, StarForgeError
-from starforge.logtext import RESET, LogText
+from starforge.logtext import RESET, LogText, clean, clean_line
 from starforge.wording import count_of
 
 _STATE_COLOURS: Final = {"RUNNING": "blue", "SUCCEEDED": "green", "FAILED": "red", "STOPPED": "yellow"}
 _POINTS: Final = 400
 _DEFAULT_WIDTH: Final = 80
-_PREFERRED: Final = ("loss", "train/loss", "train_loss", "eval_loss", "reward")
 
 
 class LogWriter(Protocol):
@@ -125,7 +124,8 @@ def follow_job(console: Console, job: str, log: LogWriter, start: Start | None =
 
 def show_end(console: Console, job: JobView) -> None:
     """Say how the job ended and, on a terminal, draw its curve."""
-    click.echo(f"{job.id} {paint_state(job.state)} ({job.reason}){': ' + job.note if job.note else ''}", err=True)
+    why = f": {clean(job.note)}" if job.note else ""
+    click.echo(f"{job.id} {paint_state(job.state)} ({job.reason}){why}", err=True)
     plot = find_plot(console, job.id) if sys.stdout.isatty() else None
     if plot is not None:
         click.echo(plot)
@@ -137,19 +137,13 @@ def find_plot(console: Console, job: str) -> str | None:
         keys = console.metric_keys(job).keys
         if not keys:
             return None
-        curve = console.curve(job, choose_key(keys), _POINTS)
+        curve = console.curve(job, sort_keys(keys)[0], _POINTS)
     except StarForgeError as error:
         note(f"the curve is missing: {error}")
         return None
     values = [float(value) for value in curve.values]
-    title = f"{curve.key} ({count_of(curve.total_points, 'point')})"
+    title = f"{clean_line(curve.key)} ({count_of(curve.total_points, 'point')})"
     return draw_curve(curve.steps, values, title=title, width=find_width() or _DEFAULT_WIDTH)
-
-
-def choose_key(keys: Iterable[str]) -> str:
-    """The curve to draw: a loss or reward where there is one, otherwise the first by name."""
-    names = sorted(keys)
-    return next((name for name in _PREFERRED if name in names), names[0])
 
 
 def decide_exit_code(job: JobView | None) -> int:
@@ -181,5 +175,7 @@ def _show_item(item: LogBytes | Change | Waiting | Note, log: LogWriter, waiting
 def _show_event(event: EventView) -> None:
     times = f" {event.count} times" if event.count > 1 else ""
     what = paint_state(event.state) if event.state else event.kind
-    text = " ".join(part for part in (what, f"({event.reason})" if event.reason else "", event.note) if part)
+    text = " ".join(
+        part for part in (what, f"({event.reason})" if event.reason else "", join_lines(event.note)) if part
+    )
     click.echo(f"── {text}{times}", err=True)

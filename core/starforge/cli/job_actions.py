@@ -6,12 +6,13 @@ import time
 import click
 
 from starforge.cli.follow import LogWriter, NoLog, RawLog, TextLog, decide_exit_code, follow_job, show_end
-from starforge.cli.output import describe_duration, json_option, note, print_json
+from starforge.cli.output import json_option, note, print_json
 from starforge.cli.session import open_console
 from starforge.client.console import Console
 from starforge.client.streams import Start, is_over
 from starforge.contract.api import StopRequest
 from starforge.errors import InputError
+from starforge.wording import describe_duration
 
 
 @click.command()

@@ -7,20 +7,13 @@ from typing import Final
 import click
 
 from starforge.cli.follow import find_plot, paint_state
-from starforge.cli.output import (
-    describe_bytes,
-    describe_duration,
-    find_width,
-    join_lines,
-    json_option,
-    print_json,
-    print_table,
-    render_row,
-)
+from starforge.cli.output import find_width, join_lines, json_option, print_json, print_table, render_row, say
 from starforge.cli.session import open_console
 from starforge.client.console import Console
 from starforge.contract.api import EventView, JobDetail, JobView, Outputs
 from starforge.contract.states import JobState
+from starforge.logtext import clean_line
+from starforge.wording import describe_bytes, describe_duration
 
 STATES: Final = tuple(str(state) for state in JobState)
 _SHOWN_DIGITS: Final = 12
@@ -136,15 +129,15 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
     for attempt in detail.attempts:
         code = f"exit {attempt.exit_code}" if attempt.exit_code is not None else ""
         parts = (attempt.node or "", ",".join(attempt.gpus), attempt.reason or "", code)
-        click.echo(f"  attempt {attempt.number}   {' '.join(part for part in parts if part)}")
+        say(f"  attempt {attempt.number}   {' '.join(part for part in parts if part)}")
     for event in detail.events:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
         click.echo(render_row(f"  {at}  ", _describe_event(event), width))
     for artifact in outputs.artifacts:
-        click.echo(f"  artifact    {artifact.path} ({describe_bytes(artifact.bytes)})")
+        say(f"  artifact    {clean_line(artifact.path)} ({describe_bytes(artifact.bytes)})")
     for checkpoint in outputs.checkpoints:
         state = "committed" if checkpoint.committed else "not committed"
-        click.echo(f"  checkpoint  step {checkpoint.step} of attempt {checkpoint.attempt}, {state}")
+        say(f"  checkpoint  step {checkpoint.step} of attempt {checkpoint.attempt}, {state}")
     plot = find_plot(console, job.id)
     if plot is not None:
         click.echo(plot)

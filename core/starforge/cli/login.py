@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from starforge import __version__
-from starforge.cli.output import describe_duration, json_option, note, print_json, warn
+from starforge.cli.output import json_option, note, print_json, warn
 from starforge.cli.session import open_console
 from starforge.client.console import Console
 from starforge.client.http import Connection, is_loopback, parse_server
@@ -16,7 +16,7 @@ from starforge.client.login import Session, forget_session, save_registry, save_
 from starforge.contract.api import WhoAmI
 from starforge.errors import InputError, SignInRequired
 from starforge.hardware.profiles import BUILT_IN
-from starforge.wording import join_sentences
+from starforge.wording import describe_duration, join_sentences
 
 _TOKEN: Final = re.compile(r"sf[a-z]_[A-Za-z0-9_-]{20,200}")
 _MAKE_ONE: Final = "make one with `starforge-console token create --user NAME`, or on the Tokens page"

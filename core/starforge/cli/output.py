@@ -1,4 +1,7 @@
-"""What `sf` prints: JSON, tables, notes and errors. Results go to stdout, everything else to stderr."""
+"""What `sf` prints: JSON, tables, notes and errors. Results go to stdout, everything else to stderr.
+
+Texts come from jobs, machines and users: everything here but JSON shows them as text that does nothing to a terminal.
+"""
 
 import os
 import sys
@@ -8,13 +11,13 @@ from typing import Any, Final
 import click
 
 from starforge.errors import StarForgeError
+from starforge.logtext import clean, clean_line
 
 json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON with a stable schema.")
 
 _INDENT: Final = "        "
 _GAP: Final = "  "
 _MIN_WIDTH: Final = 8
-_STEP: Final = 1024
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -44,23 +47,28 @@ def render_error(error: StarForgeError, *, colour: bool) -> str:
 
 
 def join_lines(text: str) -> str:
-    """`text` as one line."""
-    return " ".join(text.split())
+    """`text` as one line that is safe to show."""
+    return clean(" ".join(text.split()))
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Say a part of the result, or with `err` something beside it, in one colour."""
+    click.echo(clean(text), err=err)
 
 
 def note(text: str) -> None:
     """Say something beside the result."""
-    click.echo(paint(text, "cyan", colour=has_colour(err=True)), err=True)
+    click.echo(paint(clean(text), "cyan", colour=has_colour(err=True)), err=True)
 
 
 def warn(text: str) -> None:
     """Say something that deserves attention, beside the result."""
-    click.echo(f"{paint('warning:', 'yellow', colour=has_colour(err=True))} {text}", err=True)
+    click.echo(f"{paint('warning:', 'yellow', colour=has_colour(err=True))} {clean(text)}", err=True)
 
 
 def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
     """Columns that are as wide as they must be; the last one is cut to fit `width` (None: nothing is cut)."""
-    lines = [headers, *rows]
+    lines = [headers, *([clean_line(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in lines) for column in range(len(headers))]
     if width is not None:
         widths[-1] = max(_MIN_WIDTH, min(widths[-1], width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)))
@@ -106,30 +114,8 @@ def has_colour(*, err: bool = False) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def describe_duration(seconds: float) -> str:
-    """A length of time in its two largest units."""
-    left = max(0, round(seconds))
-    parts: list[str] = []
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
-        if left >= size or (unit == "s" and not parts):
-            parts.append(f"{left // size} {unit}")
-            left %= size
-    return " ".join(parts[:2])
-
-
-def describe_bytes(count: int) -> str:
-    """A size in the unit that suits it."""
-    if count < _STEP:
-        return f"{count} B"
-    size, units = count / _STEP, ["KiB", "MiB", "GiB"]
-    while size >= _STEP and len(units) > 1:
-        size /= _STEP
-        del units[0]
-    return f"{size:.1f} {units[0]}"
-
-
 def _indent(text: str) -> str:
-    return text.replace("\n", "\n" + _INDENT)
+    return clean(text).replace("\n", "\n" + _INDENT)
 
 
 def _fit(cell: str, size: int) -> str:

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from starforge.cli.output import describe_bytes, json_option, print_json, print_table, warn
+from starforge.cli.output import json_option, print_json, print_table, warn
 from starforge.errors import PackError
-from starforge.wording import count_of
+from starforge.wording import count_of, describe_bytes
 from starforge.workspace.manifest import Manifest, Refusal, load_manifest
 from starforge.workspace.pack import Packed, check_manifest, find_unreadable, pack_manifest
 from starforge.workspace.project import load_project, resolve_experiment

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from starforge.cli.output import describe_duration, note
+from starforge.cli.output import note
 from starforge.client.console import Console
 from starforge.client.http import Connection
 from starforge.client.login import find_registry, load_session, save_registry
 from starforge.errors import Refused, Unavailable
 from starforge.hardware.profiles import BUILT_IN, Profile, name_wanted
+from starforge.wording import describe_duration
 
 _FRESH_S: Final = 86_400.0
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from starforge.cli.output import describe_bytes, json_option, note, print_json, warn
+from starforge.cli.output import json_option, note, print_json, say, warn
 from starforge.cli.pack import describe_origin, describe_packed
 from starforge.cli.progress import show_progress
 from starforge.cli.session import load_profiles, open_console
@@ -23,7 +23,7 @@ from starforge.contract.ids import Digest
 from starforge.contract.jobspec import JobSpec, digest_of
 from starforge.errors import SignInRequired, Unavailable
 from starforge.hardware.profiles import build_resources
-from starforge.wording import count_of, join_sentences
+from starforge.wording import count_of, describe_bytes, join_sentences
 from starforge.workspace.config import Setting, parse_setting
 from starforge.workspace.experiment import Experiment, check_experiment, read_experiment
 from starforge.workspace.git import GitStanding
@@ -203,9 +203,9 @@ def _show_dry_run(prepared: _Prepared, *, as_json: bool) -> int:
         click.echo(json.dumps(spec, indent=2))
         click.echo(_describe_workspace(contents.packed, asked))
         for check in record.checks if record else ():
-            click.echo(f"{check.gate}: {check.outcome} {check.message}".rstrip())
+            say(f"{check.gate}: {check.outcome} {check.message}".rstrip())
         for refusal in record.refusals if record else ():
-            click.echo(f"refused: {join_sentences(refusal.what, refusal.why, refusal.next_step)}", err=True)
+            say(f"refused: {join_sentences(refusal.what, refusal.why, refusal.next_step)}", err=True)
     if missing:
         warn(f"no gate was asked: {missing}")
     return 1 if record and record.refusals else 0

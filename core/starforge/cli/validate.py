@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from starforge.cli.output import json_option, print_json
+from starforge.cli.output import json_option, print_json, say
 from starforge.recipes.faults import Fault
 from starforge.wording import count_of
 from starforge.workspace.experiment import read_experiment
@@ -32,7 +32,7 @@ def validate(experiment: str, as_json: bool) -> int:  # noqa: FBT001 - click pas
     for kind, found in (("error", faults), ("warning", warnings)):
         for fault in found:
             hint = f" ({fault.hint})" if fault.hint else ""
-            click.echo(f"{fault.place}: {kind}: {fault.message}{hint} [{fault.code}]")
+            say(f"{fault.place}: {kind}: {fault.message}{hint} [{fault.code}]")
     click.echo(f"{experiment}: {count_of(len(faults), 'fault') if faults else 'no fault'}", err=bool(faults))
     return 1 if faults else 0
 

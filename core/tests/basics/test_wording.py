@@ -1,12 +1,56 @@
 import pytest
 
 from starforge.errors import StarForgeError
-from starforge.wording import count_of, describe_nearest, join_sentences
+from starforge.wording import (
+    count_of,
+    describe_bytes,
+    describe_duration,
+    describe_nearest,
+    join_sentences,
+    split_duration,
+)
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
 def test_a_noun_follows_its_count(count: int, text: str) -> None:
     assert count_of(count, "file") == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0 s"),
+        (0.9, "0 s"),
+        (59.9, "59 s"),
+        (95, "1 min 35 s"),
+        (3600, "1 h"),
+        (3605, "1 h"),
+        (90_000, "1 d 1 h"),
+        (86_400 * 30 + 60, "30 d"),
+    ],
+)
+def test_a_length_of_time_is_told_in_two_units_that_follow_one_another(seconds: float, text: str) -> None:
+    assert describe_duration(seconds) == text
+
+
+def test_an_age_is_told_in_one_unit() -> None:
+    assert [split_duration(seconds, 1) for seconds in (0, 95, 7300)] == [[(0, "s")], [(1, "min")], [(2, "h")]]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.5 KiB"),
+        ((1 << 20) - 1, "1.0 MiB"),
+        (5 << 20, "5.0 MiB"),
+        (5 << 30, "5.0 GiB"),
+        (3 << 60, "3072.0 PiB"),
+    ],
+)
+def test_a_size_is_told_in_the_binary_unit_that_suits_it(count: int, text: str) -> None:
+    assert describe_bytes(count) == text
 
 
 def test_sentences_are_joined_by_the_sign_that_they_lack() -> None:

@@ -300,6 +300,30 @@ def test_jobs_are_listed_and_shown(sf: Sf, ended_job: str) -> None:
     assert answer["spec"]["apiVersion"] == "forge/v2"
 
 
+HOSTILE = "\x1b]0;owned\x07\x1b[2K\r\u202egpj"
+
+
+def test_what_a_job_made_of_its_notes_and_paths_does_nothing_to_a_terminal(
+    sf: Sf, state: ConsoleState, ended_job: str
+) -> None:
+    state.move(ended_job, "FAILED", "exited_nonzero", note=f"one\n{HOSTILE}")
+    artifact = {"path": f"a\nFORGED {HOSTILE}", "bytes": 1, "sha256": None}
+    state.answers[f"GET /jobs/{ended_job}/outputs"] = {"artifacts": [artifact], "checkpoints": []}
+    shown = [sf("job", "show", ended_job), sf("job", "ls"), sf("job", "logs", "-f", ended_job)]
+    for result in shown:
+        assert "owned" in result.out + result.err
+        assert not set(result.out + result.err) & set("\x1b\x07\r\u202e"), result
+    assert "a\u240aFORGED" in shown[0].out
+    assert sf("job", "show", ended_job, "--json").json["outputs"]["artifacts"][0]["path"] == artifact["path"]
+
+
+def test_the_words_of_a_refusal_do_nothing_to_a_terminal(sf: Sf, server: str) -> None:
+    assert server
+    result = sf("job", "show", f"j{HOSTILE}")
+    assert result.code == 1
+    assert not set(result.err) & set("\x1b\x07\r\u202e")
+
+
 def test_a_log_is_printed_whole_or_from_an_offset(sf: Sf, state: ConsoleState, ended_job: str) -> None:
     state.log_piece = 4
     assert sf("job", "logs", ended_job).out == "step 1\nstep 2\n"

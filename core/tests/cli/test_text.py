@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from starforge.cli.follow import TextLog, choose_key
-from starforge.cli.output import describe_bytes, describe_duration, render_error, render_row, render_table
+from starforge.cli.follow import TextLog
+from starforge.cli.output import render_error, render_row, render_table
 from starforge.cli.plot import draw_curve
 from starforge.errors import ProjectError
-from starforge.logtext import LogText
+from starforge.logtext import LogText, clean, clean_line
 
 
 def show(*pieces: bytes, colour: bool = False) -> str:
@@ -110,11 +110,6 @@ def test_any_curve_can_be_drawn(values: list[float], width: int, height: int) ->
     assert all(len(line) <= max(width, 24) for line in text.splitlines())
 
 
-def test_the_loss_is_drawn_first_and_otherwise_the_first_name() -> None:
-    assert choose_key(["accuracy", "loss"]) == "loss"
-    assert choose_key(["b", "a"]) == "a"
-
-
 def test_a_table_fits_the_terminal_and_is_never_cut_in_a_pipe() -> None:
     rows = [("j1", "x" * 50), ("j22", "y")]
     assert max(map(len, render_table(("JOB", "NOTE"), rows, 30).splitlines())) == 30
@@ -134,13 +129,18 @@ def test_an_error_is_three_lines_of_what_why_and_next() -> None:
     assert "\x1b[" in render_error(error, colour=True)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(0, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (3600, "1 h"), (90_000, "1 d 1 h"), (-5, "0 s")],
-)
-def test_a_duration_is_told_in_its_two_largest_units(seconds: float, expected: str) -> None:
-    assert describe_duration(seconds) == expected
+HOSTILE = "\x1b]0;owned\x07\x1b[2K\r\u202egpj\u2028\ud800"
+SHOWN = "\u241b]0;owned\u2407\u241b[2K\u240d\ufffdgpj\ufffd\ufffd"
 
 
-def test_a_size_is_told_in_the_unit_that_suits_it() -> None:
-    assert [describe_bytes(count) for count in (0, 1023, 1536, 5 << 30)] == ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]
+def test_a_text_of_somebody_else_keeps_its_lines_and_does_nothing_to_a_terminal() -> None:
+    assert clean(f"one\n\ttwo {HOSTILE}") == f"one\n\ttwo {SHOWN}"
+    assert clean_line("a\nb\tc\r\n") == "a\u240ab\u2409c\u240d\u240a"
+
+
+def test_every_part_of_a_table_a_row_and_an_error_is_safe_to_show() -> None:
+    assert render_table(("PATH",), [(f"a\n{HOSTILE}",)], None).splitlines()[1:] == [f"a\u240a{SHOWN}"]
+    assert render_row("note ", f"a {HOSTILE}b", None) == "note a \u241b]0;owned\u2407\u241b[2K \ufffdgpj \ufffdb"
+    error = ProjectError(f"what {HOSTILE}", why=f"why {HOSTILE}", next_step=f"next {HOSTILE}")
+    lines = render_error(error, colour=False).splitlines()
+    assert lines == [f"error:  what {SHOWN}", f"why:    why {SHOWN}", f"next:   next {SHOWN}"]

@@ -201,7 +201,7 @@ def test_files_are_packed_kept_for_ever_and_change_their_address(client: TestCli
 def test_theme_and_language_are_kept(client: TestClient) -> None:
     key = form_key(client.get("/jobs").text)
     client.post("/preferences", data={"form_key": key, "theme": "dark", "language": "zh-Hans"})
-    assert '<html lang="zh-Hans" data-theme="dark">' in client.get("/jobs").text
+    assert '<html lang="zh-Hans" data-theme="dark" ' in client.get("/jobs").text
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from string import Formatter
 import pytest
 
 from starforge.contract.states import JobState, Reason
+from starforge.wording import TIME_UNITS
 from starforge_console.accounts.tokens import Scope
 from starforge_console.settings.console import FleetKind
 from starforge_console.web.i18n.words import CHINESE, ENGLISH, choose_language, load_words
@@ -28,6 +29,7 @@ def built_codes() -> set[str]:
         *(f"tab.{tab or 'ALL'}" for tab in jobs.TABS),
         *(f"theme.{theme}" for theme in THEMES),
         *(f"scope.{scope}" for scope in Scope),
+        *(f"unit.{unit}" for unit, _ in TIME_UNITS),
         *(f"outcome.{outcome}" for outcome in ("passed", "warned", "refused")),
         *(f"notice.{state}" for state in (JobState.SUBMITTED, JobState.PENDING)),
         *(f"error.{status}.{part}" for status in ERRORS for part in ("title", "why", "next")),

@@ -42,7 +42,7 @@ class Look:
             loader=FileSystemLoader(TEMPLATES),
             autoescape=True,
             undefined=StrictUndefined,
-            finalize=formats.clean,
+            finalize=formats.clean_value,
             auto_reload=False,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -64,6 +64,7 @@ class Look:
             "since": formats.since,
             "size": formats.size,
             "tojson_text": formats.as_json,
+            "units": formats.units_of,
         }
 
     def page(self, visit: Visit, template: str, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401 - whatever the template names

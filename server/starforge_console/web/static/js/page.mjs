@@ -1,22 +1,9 @@
 // Times in the reader's zone, copy buttons, row selection, filters that send themselves. Every page works without this file.
+import { describeDuration } from "./durations.mjs";
+
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const two = (n) => String(n).padStart(2, "0");
-const NBSP = "\u00a0";
-
-const UNITS = [[86400, "d", 3600, "h"], [3600, "h", 60, "m"], [60, "m", 1, "s"]];
-
-function duration(seconds) {
-  const whole = Math.max(0, Math.floor(seconds));
-  for (const [unit, name, part, partName] of UNITS)
-    if (whole >= unit) return [Math.floor(whole / unit), name, two(Math.floor((whole % unit) / part)), partName].join(NBSP);
-  return `${whole}${NBSP}s`;
-}
-
-function age(seconds) {
-  const whole = Math.max(0, Math.floor(seconds));
-  for (const [unit, name] of UNITS) if (whole >= unit) return `${Math.floor(whole / unit)}${NBSP}${name}`;
-  return `${whole}${NBSP}s`;
-}
+const units = document.documentElement.dataset.units.split(" ");
 
 function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
@@ -27,14 +14,14 @@ function writeTime(element) {
   const at = new Date(element.dateTime);
   const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
   const style = element.dataset.style;
-  if (style === "ago") write(element, age((Date.now() - at) / 1000));
+  if (style === "ago") write(element, describeDuration((Date.now() - at) / 1000, units, 1));
   else write(element, style === "day" ? day : style === "clock" ? clock.format(at) : `${day} ${clock.format(at)}`);
 }
 
 function writeTimes() {
   for (const element of document.querySelectorAll("time[datetime]")) writeTime(element);
   for (const element of document.querySelectorAll("[data-since]"))
-    write(element, duration(Date.now() / 1000 - Number(element.dataset.since)));
+    write(element, describeDuration(Date.now() / 1000 - Number(element.dataset.since), units));
 }
 
 writeTimes();

@@ -1,0 +1,31 @@
+"""Which of a job's curves say most: the order in which a terminal and a page choose what to draw first."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_TELLING: Final = ("loss", "reward", "acc", "score", "perplexity", "grad_norm", "lr")
+"""Words that a key's part begins with, the most telling first."""
+_PARTS: Final = re.compile(r"[/_.\-]")
+_TRAINING: Final = "train"
+
+
+def sort_keys(keys: Iterable[str]) -> list[str]:
+    """The keys of curves, the most telling first.
+
+    A loss comes before a reward, and so on; of two alike the one that is named so and no more, or of the training
+    itself, and at last the one whose name sorts first.
+    """
+    return sorted(keys, key=_rank)
+
+
+def _rank(key: str) -> tuple[int, bool, bool, str]:
+    name = key.lower()
+    parts = [part for part in _PARTS.split(name) if part]
+    found = next((rank for rank, word in enumerate(_TELLING) if _holds(name, word)), len(_TELLING))
+    plain = found < len(_TELLING) and set(parts) <= {_TRAINING, *_PARTS.split(_TELLING[found])}
+    return found, not plain, _TRAINING not in parts[:1], key
+
+
+def _holds(name: str, word: str) -> bool:
+    return re.search(rf"(?:^|[/_.\-]){word}", name) is not None

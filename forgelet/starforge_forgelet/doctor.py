@@ -43,7 +43,7 @@ def examine(settings: NodeSettings, port: int, *, quick: bool) -> Iterator[Findi
         yield from check_in_container(engine, identity, storage.owner)
     pulse = state.find_pulse()
     yield check_clock(pulse)
-    yield check_port(identity, pulse, port)
+    yield check_port(identity, pulse, port, lenient=quick)
 
 
 def wait_for_heartbeat(state: NodeState, limit_s: float) -> Finding:

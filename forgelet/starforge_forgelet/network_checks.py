@@ -6,7 +6,7 @@ import time
 from typing import Final
 from urllib.parse import urlsplit
 
-from starforge_forgelet.findings import Finding, failed, passed, unchecked
+from starforge_forgelet.findings import Finding, failed, passed, warned
 from starforge_forgelet.state import NodeIdentity, Pulse
 
 OWN_NAME: Final = "host.docker.internal"
@@ -36,13 +36,16 @@ def check_ingest(identity: NodeIdentity) -> Finding:
     return passed("ingest", f"{identity.ingest_url} answers")
 
 
-def check_port(identity: NodeIdentity, pulse: Pulse | None, port: int) -> Finding:
-    """Whether the console reaches the daemon, as it last said; before that, whether the port is there to be taken."""
+def check_port(identity: NodeIdentity, pulse: Pulse | None, port: int, *, lenient: bool = False) -> Finding:
+    """Whether the console reaches the daemon, as it last said; before that, whether the port is there to be taken.
+
+    `lenient`: a console that does not reach it is a warning alone, for another version could do nothing about it.
+    """
     if pulse is not None and pulse.heard_at is not None and abs(time.time() - pulse.heard_at) < _STALE_S:
         if pulse.reachable:
             return passed("port", f"the console reaches {identity.advertise}")
         advice = f"open port {port} for the console, or join again with --advertise"
-        return failed("port", pulse.trouble, advice)
+        return (warned if lenient else failed)("port", pulse.trouble, advice)
     try:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -50,11 +53,10 @@ def check_port(identity: NodeIdentity, pulse: Pulse | None, port: int) -> Findin
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             return failed("port", f"{port}: {error.strerror}", "choose another port")
-        if _answers(port):
-            return unchecked(
-                "port", f"something listens on port {port}, and no heartbeat of it was heard", "see the log"
-            )
-        return failed("port", f"port {port} is in use on this machine", "end what holds it, or choose another port")
+        message = f"something listens on port {port}, and no heartbeat of a daemon was heard of late"
+        return failed(
+            "port", message, "end what listens there or choose another port; a daemon's log says what it lacks"
+        )
     return passed("port", f"port {port} is free for the daemon, which the console will call at {identity.advertise}")
 
 
@@ -62,11 +64,3 @@ def find_endpoint(url: str) -> tuple[str, int]:
     """Host and port of an address."""
     parts = urlsplit(url)
     return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), _TIMEOUT_S).close()
-    except OSError:
-        return False
-    return True

@@ -100,7 +100,6 @@ def _build_body(image: str, identity: NodeIdentity, owner: tuple[int, int]) -> d
         "Labels": {LABEL: identity.node},
         "Healthcheck": {"Test": ["NONE"]},
         "HostConfig": {
-            "Init": True,
             "NetworkMode": "bridge",
             "ExtraHosts": [f"{OWN_NAME}:host-gateway"],
             "Mounts": [{"Type": "bind", "Source": root, "Target": root, "ReadOnly": False}],

@@ -190,18 +190,18 @@ def _follow(console: Console, answer: dict[str, Json], *, as_json: bool) -> int:
 
 
 def _show_dry_run(prepared: _Prepared, *, as_json: bool) -> int:
-    asked, missing = _ask_gates(prepared)
-    record = asked.record if asked else None
+    answered, missing = _ask_gates(prepared)
+    record = answered.record if answered else None
     contents = prepared.contents
     spec = render(prepared.request)["spec"]
     if as_json:
         workspace = {**describe_packed(contents.packed), "provenance": describe_origin(contents.origin)}
         answer = {"spec": spec, "spec_digest": digest_of(prepared.spec), "workspace": workspace}
         said = {"admission": record.model_dump(mode="json") if record else None}
-        print_json({**answer, **said, "would_upload": asked.would_upload if asked else None})
+        print_json({**answer, **said, "would_upload": answered.would_upload if answered else None})
     else:
         click.echo(json.dumps(spec, indent=2))
-        click.echo(_describe_workspace(contents.packed, asked))
+        click.echo(_describe_workspace(contents.packed, answered))
         for check in record.checks if record else ():
             say(f"{check.gate}: {check.outcome} {check.message}".rstrip())
         for refusal in record.refusals if record else ():
@@ -211,25 +211,25 @@ def _show_dry_run(prepared: _Prepared, *, as_json: bool) -> int:
     return 1 if record and record.refusals else 0
 
 
-class _Asked(NamedTuple):
+class _Answer(NamedTuple):
     record: AdmissionRecord
     would_upload: bool
 
 
-def _ask_gates(prepared: _Prepared) -> tuple[_Asked | None, str]:
+def _ask_gates(prepared: _Prepared) -> tuple[_Answer | None, str]:
     """What the gates say, or why they could not be asked: a dry run is of use without a server too."""
     try:
         with open_console() as console:
             record = console.check(prepared.request)
-            return _Asked(record, not console.blob(prepared.contents.packed.digest).present), ""
+            return _Answer(record, not console.blob(prepared.contents.packed.digest).present), ""
     except (SignInRequired, Unavailable) as error:
         return None, str(error)
 
 
-def _describe_workspace(packed: Packed, asked: _Asked | None) -> str:
+def _describe_workspace(packed: Packed, answered: _Answer | None) -> str:
     size = f"{count_of(len(packed.files), 'file')}, {describe_bytes(packed.bytes)}"
-    if asked is None:
+    if answered is None:
         return f"workspace: {size} (sf pack lists them)"
-    if asked.would_upload:
+    if answered.would_upload:
         return f"workspace: would be uploaded: {size} (sf pack lists them)"
     return f"workspace: {size}, uploaded before (sf pack lists them)"

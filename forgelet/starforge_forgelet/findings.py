@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class Outcome(StrEnum):
     """The kinds of outcomes."""
 
     OK = "ok"
@@ -18,26 +18,26 @@ class Finding:
     """One check: its name, how it went, what was seen, and what to do about it."""
 
     name: str
-    state: Verdict
+    state: Outcome
     message: str
     next_step: str = ""
 
 
 def passed(name: str, message: str) -> Finding:
     """A finding that needs nothing done."""
-    return Finding(name, Verdict.OK, message)
+    return Finding(name, Outcome.OK, message)
 
 
 def warned(name: str, message: str, next_step: str) -> Finding:
     """A finding that jobs can live with."""
-    return Finding(name, Verdict.WARNING, message, next_step)
+    return Finding(name, Outcome.WARNING, message, next_step)
 
 
 def failed(name: str, message: str, next_step: str) -> Finding:
     """A finding that keeps jobs from running."""
-    return Finding(name, Verdict.FAILED, message, next_step)
+    return Finding(name, Outcome.FAILED, message, next_step)
 
 
 def unchecked(name: str, message: str, next_step: str = "") -> Finding:
     """Nobody knows: the check could not be made."""
-    return Finding(name, Verdict.NOT_CHECKED, message, next_step)
+    return Finding(name, Outcome.NOT_CHECKED, message, next_step)

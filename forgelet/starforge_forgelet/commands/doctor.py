@@ -36,7 +36,7 @@ def doctor(*, quick: bool, port: int, wait_s: float | None, as_json: bool) -> in
           state: ok, warning, failed, not checked
     """
     from starforge_forgelet.doctor import examine, wait_for_heartbeat  # noqa: PLC0415 - a help text needs none of it
-    from starforge_forgelet.findings import Verdict  # noqa: PLC0415 - the same
+    from starforge_forgelet.findings import Outcome  # noqa: PLC0415 - the same
     from starforge_forgelet.settings import load_settings  # noqa: PLC0415 - the same
     from starforge_forgelet.state import NodeState  # noqa: PLC0415 - the same
 
@@ -49,7 +49,7 @@ def doctor(*, quick: bool, port: int, wait_s: float | None, as_json: bool) -> in
     shown = [_show(finding, quiet=as_json) for finding in findings]
     if as_json:
         print_json({"checks": [_build_document(finding) for finding in shown]})
-    return int(any(finding.state is Verdict.FAILED for finding in shown))
+    return int(any(finding.state is Outcome.FAILED for finding in shown))
 
 
 def _show(finding: "Finding", *, quiet: bool) -> "Finding":

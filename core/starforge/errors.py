@@ -69,9 +69,13 @@ class ProjectError(InputError):
 
 
 class PackError(InputError):
-    """A workspace that cannot be packed as it is."""
+    """A workspace that cannot be packed as it is; `path` is the file to blame, None where it is no single one."""
 
     code = "pack_refused"
+
+    def __init__(self, what: str, *, why: str = "", next_step: str = "", path: str | None = None) -> None:
+        super().__init__(what, why=why, next_step=next_step)
+        self.path = path
 
 
 class Refused(StarForgeError):

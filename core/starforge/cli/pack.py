@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
-from starforge.cli.output import json_option, print_json, print_table, warn
+from starforge.cli.output import json_option, print_json, print_table, say, warn
 from starforge.errors import PackError
+from starforge.logtext import clean_line
 from starforge.wording import count_of, describe_bytes
 from starforge.workspace.manifest import Manifest, Refusal, load_manifest
 from starforge.workspace.pack import Packed, check_manifest, find_unreadable, pack_manifest
@@ -43,9 +44,9 @@ def pack(experiment: str, output: Path | None, as_json: bool) -> int:  # noqa: F
         try:
             packed = _pack(manifest, output)
         except PackError as error:
-            if not as_json:
+            if not as_json or error.path is None:
                 raise
-            refused.append(Refusal(error.what.split(" ", 1)[0], error.why or error.what))
+            refused.append(Refusal(error.path, error.why or error.what))
     origin = load_origin(manifest)
     if as_json:
         print_json(_build_answer(packed, refused, origin))
@@ -80,7 +81,7 @@ def _build_answer(packed: Packed | None, refused: list[Refusal], origin: Origin)
 
 def _print(packed: Packed | None, refused: list[Refusal], origin: Origin) -> None:
     for item in refused:
-        click.echo(f"refused: {item.path}: {item.reason}", err=True)
+        say(f"refused: {clean_line(item.path)}: {item.reason}", err=True)
     if packed is not None:
         rows = [(f"{file.mode:04o}", describe_bytes(file.bytes), file.path) for file in packed.files]
         print_table(("MODE", "SIZE", "PATH"), rows)

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from starforge.contract.ids import Digest
 from starforge.errors import PackError
+from starforge.wording import count_of, describe_bytes
 from starforge.workspace.manifest import Entry, Manifest, Refusal
 
 DEFAULT_LIMIT_BYTES: Final = 1 << 30
@@ -20,6 +21,7 @@ _RECORD: Final = 10_240
 _CHUNK_BYTES: Final = 1 << 20
 _IN_MEMORY_BYTES: Final = 8 << 20
 _LARGEST_SHOWN: Final = 10
+_REFUSED_SHOWN: Final = 20
 _READINGS: Final = 2
 
 
@@ -102,10 +104,9 @@ def check_manifest(manifest: Manifest, limit_bytes: int = DEFAULT_LIMIT_BYTES) -
 
     """
     if manifest.refused:
-        count, lines = len(manifest.refused), [f"{item.path}: {item.reason}" for item in manifest.refused[:20]]
         raise PackError(
-            f"{count} path{'s' if count > 1 else ''} cannot be packed",
-            why="; ".join(lines),
+            f"{count_of(len(manifest.refused), 'path')} cannot be packed",
+            why="; ".join(f"{item.path}: {item.reason}" for item in manifest.refused[:_REFUSED_SHOWN]),
             next_step="mend them, or name them in .gitignore or .sfignore",
         )
     if not manifest.entries:
@@ -113,9 +114,9 @@ def check_manifest(manifest: Manifest, limit_bytes: int = DEFAULT_LIMIT_BYTES) -
     if manifest.content_bytes > limit_bytes:
         largest = sorted(manifest.entries, key=lambda entry: -entry.bytes)[:_LARGEST_SHOWN]
         raise PackError(
-            f"the workspace has {_mebibytes(manifest.content_bytes)}, {_mebibytes(limit_bytes)} are allowed",
-            why="largest: " + ", ".join(f"{entry.path} ({_mebibytes(entry.bytes)})" for entry in largest),
-            next_step="name data and results in .sfignore; data belongs under a data root of the console",
+            f"the workspace has {describe_bytes(manifest.content_bytes)}, {describe_bytes(limit_bytes)} are allowed",
+            why="largest: " + ", ".join(f"{entry.path} ({describe_bytes(entry.bytes)})" for entry in largest),
+            next_step="name what jobs do not need in .sfignore, or raise pack_limit_mib in starforge.yaml",
         )
 
 
@@ -138,6 +139,7 @@ def _add(tar: "_Tar", root: Path, entry: Entry, progress: Callable[[int], object
             f"{entry.path} cannot be read",
             why=error.strerror or str(error),
             next_step="let yourself read it, or leave it out with .sfignore",
+            path=entry.path,
         ) from error
 
 
@@ -146,7 +148,7 @@ def _add_file(tar: "_Tar", root: Path, path: str, mode: int, progress: Callable[
         with _open(root / path) as file:
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
-                raise PackError(f"{path} is no longer a file", next_step="pack again")
+                raise PackError(f"{path} is no longer a file", next_step="pack again", path=path)
             if before.st_size > _IN_MEMORY_BYTES:
                 return _stream(tar, file, (path, mode, before), progress)
             content = file.read(before.st_size + 1)
@@ -192,11 +194,7 @@ def _same(before: os.stat_result, after: os.stat_result) -> bool:
 
 def _changing(path: str) -> _Changed:
     next_step = "wait until it is written, or name it in .sfignore"
-    return _Changed(f"{path} changes while it is read", next_step=next_step)
-
-
-def _mebibytes(count: int) -> str:
-    return f"{count / (1 << 20):.1f} MiB"
+    return _Changed(f"{path} changes while it is read", next_step=next_step, path=path)
 
 
 class _Tar:

@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,26 @@ def test_pack_names_what_it_refuses_and_gives_no_digest(sf: Sf, project: Path) -
         [{"path": "pipe", "reason": "a FIFO cannot be packed"}],
     )
     assert "pipe" in sf("pack", "first").err
+
+
+def test_pack_names_a_file_that_it_cannot_read_by_its_whole_path(sf: Sf, project: Path) -> None:
+    (project / "my data.bin").write_bytes(b"x" * (9 << 20))
+    done = threading.Event()
+
+    def grow() -> None:
+        with (project / "my data.bin").open("ab", buffering=0) as file:
+            while not done.is_set():
+                file.write(b"y" * 100)
+
+    writer = threading.Thread(target=grow)
+    writer.start()
+    try:
+        result = sf("pack", "first", "--json")
+    finally:
+        done.set()
+        writer.join()
+    assert (result.code, result.json["digest"]) == (1, None)
+    assert result.json["refused"] == [{"path": "my data.bin", "reason": "my data.bin changes while it is read"}]
 
 
 @pytest.mark.usefixtures("project")

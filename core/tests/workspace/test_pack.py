@@ -148,11 +148,12 @@ def test_a_file_that_grew_before_it_was_read_is_packed_as_it_is_then(tmp_path: P
 
 
 def test_a_file_that_vanished_is_named(tmp_path: Path) -> None:
-    write_tree(tmp_path, {"a.py": "x"})
+    write_tree(tmp_path, {"my data.py": "x"})
     manifest = load_manifest(tmp_path)
-    (tmp_path / "a.py").unlink()
-    with pytest.raises(PackError, match=r"a\.py cannot be read"):
+    (tmp_path / "my data.py").unlink()
+    with pytest.raises(PackError, match=r"my data\.py cannot be read") as caught:
         pack_manifest(manifest)
+    assert caught.value.path == "my data.py"
 
 
 def test_a_file_that_became_a_link_or_a_fifo_is_never_followed_nor_waited_for(tmp_path: Path) -> None:
@@ -174,6 +175,9 @@ def test_a_workspace_over_the_limit_is_refused_with_its_largest_files(tmp_path: 
         check_manifest(load_manifest(tmp_path), limit_bytes=100)
     assert caught.value.why.count(".bin") == 10
     assert caught.value.why.index("f19.bin") < caught.value.why.index("f10.bin")
+    assert caught.value.what == "the workspace has 190 B, 100 B are allowed"
+    assert ".sfignore" in caught.value.next_step
+    assert "pack_limit_mib in starforge.yaml" in caught.value.next_step
 
 
 def test_refused_paths_and_an_empty_project_stop_packing(tmp_path: Path) -> None:

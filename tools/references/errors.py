@@ -13,6 +13,7 @@ import starforge_console
 import starforge_console.errors
 from starforge.errors import StarForgeError
 from starforge_console.errors import status_of
+from starforge_console.web.faults import FAULTS
 
 _HEAD: Final = """\
 # Errors
@@ -24,6 +25,14 @@ answer, the exit code that of `sf` and `starforge-console`.
 | code | error | what happened | what to do | status | exit code |
 |---|---|---|---|---|---|
 """
+_FAULTS_HEAD: Final = """\
+
+Some requests never reach a route, so no class stands behind what API and pages answer (`starforge_console.web.faults`).
+`sf` reports them as the error of their status.
+
+| code | what happened | what to do | status |
+|---|---|---|---|
+"""
 _BRANCH: Final = re.compile(r"^[│ ]*[├└]── (?P<name>\w+) *(?:\(\w+\) )?(?P<advice>.*)$", re.MULTILINE)
 _IN_IMAGES: Final = "starforge.runner."
 """What runs in images knows none of these errors, and parts of it import what only images hold."""
@@ -34,7 +43,13 @@ def build_page(kinds: Mapping[str, type[StarForgeError]] | None = None) -> str:
     """The whole page, the same text for the same classes."""
     advice = _read_trees()
     found = find_kinds() if kinds is None else kinds
-    return _HEAD + "".join(_build_row(kind, advice) for _, kind in sorted(found.items()))
+    return (
+        _HEAD + "".join(_build_row(kind, advice) for _, kind in sorted(found.items())) + _FAULTS_HEAD + _build_faults()
+    )
+
+
+def _build_faults() -> str:
+    return "".join(f"| `{one.code}` | {one.what} | {one.next_step} | {one.statuses} |\n" for one in FAULTS)
 
 
 def find_kinds() -> dict[str, type[StarForgeError]]:

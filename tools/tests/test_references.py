@@ -1,5 +1,6 @@
 """Each reference page follows its source: a difference that somebody plants, in page or source, is refused."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from starforge.errors import Refused, StarForgeError
 from starforge_console.settings.console import GROUPS
 from tools.docs_check import GENERATED, apply_pages, find_violations
 from tools.references import cli, errors, settings
+from tools.tests.support.trees import ROOT
 
 
 @pytest.mark.parametrize(("name", "build_page"), GENERATED.items(), ids=GENERATED)
@@ -68,6 +70,15 @@ def test_an_error_has_its_code_status_exit_code_and_what_the_tree_advises() -> N
 
 def test_every_code_that_the_console_can_answer_with_is_listed() -> None:
     assert {"ledger_busy", "admission_refused", "too_large", "engine_error"} <= set(errors.find_kinds())
+    page = errors.build_page()
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "server/starforge_console/web").rglob("*.py"))
+    written = {
+        code
+        for source in sources
+        for code in re.findall(r"\b_?(?:Problem|Told|Fault)\([^()]*?\"([a-z]+_[a-z_]+)\"", source)
+    }
+    assert {"route_unknown", "method_not_allowed", "request_invalid"} <= written
+    assert [code for code in written if f"| `{code}` |" not in page] == []
 
 
 def test_an_error_that_is_added_makes_the_page_wrong(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from starforge.contract.api import PROBLEM_TYPE, Problem, RefusalView
-from starforge.errors import Busy, SignInRequired, StarForgeError
+from starforge.errors import Bug, Busy, SignInRequired, StarForgeError
 from starforge_console.errors import AdmissionRefused, status_of
+from starforge_console.web.faults import REQUEST_INVALID, fault_of
 
 FAULTS_SHOWN: Final = 100
 
@@ -82,9 +83,9 @@ async def _answer_faults(_request: Request, error: Exception) -> Response:
     problem = Problem(
         title=f"the request has {len(found)} faults" if len(found) != 1 else "the request has a fault",
         status=HTTPStatus.UNPROCESSABLE_ENTITY,
-        code="request_invalid",
+        code=REQUEST_INVALID.code,
         detail="; ".join(fault.what for fault in faults),
-        next_step="mend what is listed and send it again",
+        next_step=REQUEST_INVALID.next_step,
         refusals=faults,
     )
     return render_problem(problem)
@@ -94,9 +95,9 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     status = HTTPStatus(error.status_code)
-    code = {404: "route_unknown", 405: "method_not_allowed"}.get(status, "request_invalid")
+    fault = fault_of(status)
     title = f"{request.method} {request.url.path}: {status.phrase.lower()}"
-    problem = Problem(title=title, status=status, code=code, next_step="see /api/v1/openapi.json for what there is")
+    problem = Problem(title=title, status=status, code=fault.code, next_step=fault.next_step)
     return render_problem(problem, error.headers)
 
 
@@ -104,7 +105,7 @@ async def _answer_bug(request: Request, _error: Exception) -> Response:
     problem = Problem(
         title=f"{request.method} {request.url.path} met a fault of the console's own",
         status=HTTPStatus.INTERNAL_SERVER_ERROR,
-        code="bug",
+        code=Bug.code,
         next_step="report this with the console's log",
     )
     return render_problem(problem)

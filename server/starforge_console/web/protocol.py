@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from starforge.contract.api import PROBLEM_TYPE
+from starforge_console.web.faults import REQUEST_INVALID
 
 HEAD_BYTES: Final = 64 << 10
 HEADERS_AT_MOST: Final = 128
@@ -114,7 +115,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
             return
         status = self._refusal or HTTPStatus.BAD_REQUEST
-        problem = {"type": "about:blank", "title": status.phrase, "status": status, "code": "request_invalid"}
+        problem = {"type": "about:blank", "title": status.phrase, "status": status, "code": REQUEST_INVALID.code}
         content = json.dumps(problem | {"detail": msg} if msg else problem).encode()
         head = f"content-type: {PROBLEM_TYPE}\r\ncontent-length: {len(content)}\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head.encode() + content)

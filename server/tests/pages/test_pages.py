@@ -48,17 +48,18 @@ def test_no_template_has_an_inline_script_style_or_handler(client: TestClient, j
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "title"),
+    ("path", "code", "title"),
     [
-        ("/nowhere", 404, "There is nothing here"),
-        ("/jobs/jaaaaaaaaa", 404, "There is nothing here"),
-        ("/jobs?page=0", 422, "The request cannot be used"),
-        ("/signout", 405, "This address does not work like that"),
+        ("/nowhere", "404 route_unknown", "There is nothing here"),
+        ("/jobs/jaaaaaaaaa", "404 not_found", "There is nothing here"),
+        ("/jobs?page=0", "422 request_invalid", "The request cannot be used"),
+        ("/signout", "405 method_not_allowed", "This address does not work like that"),
     ],
 )
-def test_errors_are_pages_with_what_why_and_what_next(client: TestClient, path: str, status: int, title: str) -> None:
+def test_errors_are_pages_with_what_why_and_what_next(client: TestClient, path: str, code: str, title: str) -> None:
     page = client.get(path, headers={"Accept": "text/html"})
-    assert page.status_code == status
+    assert str(page.status_code) == code.split(maxsplit=1)[0]
+    assert f">{code}</code>" in page.text
     assert f"<h1>{title}</h1>" in page.text
     assert 'href="/jobs"' in page.text
 

@@ -10,8 +10,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from starforge.errors import Busy, SignInRequired, StarForgeError
+from starforge.errors import Bug, Busy, SignInRequired, StarForgeError
 from starforge_console.errors import status_of
+from starforge_console.web.faults import REQUEST_INVALID, fault_of
 from starforge_console.web.pages.services import load_page_services
 from starforge_console.web.pages.visit import SESSION_COOKIE, visit_of, visitor_of
 from starforge_console.web.problems import build_headers
@@ -89,7 +90,7 @@ def _describe(request: Request, error: Exception) -> _Told:
         return _Told(status_of(error), error.code, error.what, error)
     if isinstance(error, RequestValidationError):
         faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:5])
-        return _Told(422, "request_invalid", faults)
+        return _Told(422, REQUEST_INVALID.code, faults)
     if isinstance(error, HTTPException):
-        return _Told(error.status_code, "page_unknown" if error.status_code == 404 else "request_invalid", path)  # noqa: PLR2004 - the status itself
-    return _Told(500, "bug", path)
+        return _Told(error.status_code, fault_of(error.status_code).code, path)
+    return _Told(500, Bug.code, path)

@@ -13,9 +13,10 @@ package_of() {
     venv) echo python3-venv ;;
     engine) echo "docker.io iproute2 iptables util-linux" ;; # a private one: networks and namespaces of its own
     interpreters) echo pypy3 ;; # a second Python beside the system's own, and an older one
+    rsync) echo rsync ;; # the recipe for a backup is tried
     tini) echo tini ;;
     browser) echo "chromium fonts-noto-cjk" ;;
-    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters tini browser" >&2; exit 2 ;;
+    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters rsync tini browser" >&2; exit 2 ;;
   esac
 }
 
@@ -24,6 +25,7 @@ is_present() {
     venv) "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ;;
     engine) has_all dockerd docker containerd runc ip iptables unshare nsenter setpriv mount ;;
     interpreters) has_second_interpreter ;;
+    rsync) has_all rsync ;;
     tini) command -v tini >/dev/null || command -v docker-init >/dev/null ;;
     browser) command -v chromium >/dev/null && fc-list 2>/dev/null | grep 'Noto Sans CJK' >/dev/null ;;
   esac

@@ -1,0 +1,64 @@
+"""The recipe for a backup in the guides, run as it is printed: it can be repeated, and its copies can be put back."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools.tests.support.trees import ROOT, build_tree
+
+GUIDES = ("docs/en/ops/console.md", "docs/zh-Hans/ops/console.md")
+PLACES = ("/var/lib/starforge", "/srv/starforge", "/backup")
+
+
+def load_recipe(guide: str) -> str:
+    """The block of commands that copies to /backup."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / guide).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (recipe,) = [block for block in blocks if "/backup/" in block]
+    return str(recipe)
+
+
+def run_recipe(machine: Path) -> list[str]:
+    """Run it with every place below `machine`; what it asked of systemctl, in order."""
+    recipe = load_recipe(GUIDES[0])
+    for place in PLACES:
+        recipe = recipe.replace(place, f"{machine}{place}")
+    asked = machine / "asked"
+    systemctl = machine / "bin/systemctl"
+    systemctl.parent.mkdir(exist_ok=True)
+    systemctl.write_text(f"#!/bin/sh\necho $1 with $(ls {machine}/backup) >>{asked}\n", encoding="utf-8")
+    systemctl.chmod(0o755)
+    env = {"PATH": f"{systemctl.parent}:{os.environ['PATH']}"}
+    subprocess.run(["bash", "-euo", "pipefail", "-c", recipe], env=env, check=True, timeout=60)
+    return asked.read_text(encoding="utf-8").splitlines()
+
+
+def list_files(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in files}
+
+
+def test_both_languages_print_the_same_recipe() -> None:
+    assert load_recipe(GUIDES[0]) == load_recipe(GUIDES[1])
+
+
+@pytest.mark.rsync
+def test_the_recipe_for_a_backup_can_be_repeated_and_copies_what_is_there(tmp_path: Path) -> None:
+    if shutil.which("rsync") is None:
+        pytest.skip("rsync is not installed")
+    state, storage = tmp_path / "var/lib/starforge", tmp_path / "srv/starforge"
+    build_tree(tmp_path, {"var/lib/starforge/ledger.db": "one", "srv/starforge/runs/j1/out/model": "weights"})
+    state.chmod(0o700)
+
+    assert run_recipe(tmp_path) == ["stop with", "start with state"]
+
+    (storage / "runs/j1/out/model").unlink()
+    build_tree(tmp_path, {"var/lib/starforge/ledger.db": "and two", "srv/starforge/runs/j2/out/model": "more"})
+    run_recipe(tmp_path)
+
+    assert list_files(tmp_path / "backup/state") == list_files(state)
+    assert list_files(tmp_path / "backup/storage") == list_files(storage) == {"runs/j2/out/model": "more"}
+    assert (tmp_path / "backup/state").stat().st_mode & 0o777 == 0o700

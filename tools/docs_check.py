@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools.references import cli, errors, jobspec, openapi, settings, states
+from tools.references import cli, errors, jobspec, legs, openapi, settings, states
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/dev/states.md": states.build_page,
@@ -15,6 +15,7 @@ GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/dev/settings.md": settings.build_page,
     "docs/dev/errors.md": errors.build_page,
     "docs/dev/cli.md": cli.build_page,
+    "docs/dev/legs.md": legs.build_page,
 }
 
 

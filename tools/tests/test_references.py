@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from starforge.errors import Refused, StarForgeError
 from starforge_console.settings.console import GROUPS
 from tools.docs_check import GENERATED, apply_pages, find_violations
-from tools.references import cli, errors, settings
+from tools.references import cli, errors, legs, settings
 from tools.tests.support.trees import ROOT
 
 
@@ -109,3 +109,26 @@ def test_every_command_of_the_three_programs_is_there() -> None:
     assert "### `sf job logs`\n" in page
     assert "### `starforge-console token create`\n" in page
     assert "## `forgelet`\n" in page
+
+
+PROJECT = '[tool.pytest.ini_options]\nmarkers = ["engine: needs one", "slow: is slow"]\nparts = ["engine"]\n'
+
+
+def test_a_leg_has_its_command_and_the_parts_that_it_requires() -> None:
+    leg = '[leg.e2e-main]\nabout = "all of it"\nselect = []\nfloor = 3\nparts.engine = 3\nci = true\n'
+    page = legs.build_page(leg, PROJECT)
+    assert "| `e2e-main` | `make e2e T=main` | all of it | `engine` | yes |" in page
+    assert page.endswith("|---|---|\n| `engine` | needs one |\n")
+
+
+@pytest.mark.parametrize(
+    ("leg", "why"),
+    [
+        ("[leg.test]\nselect = []\n", "leg test has no `about`"),
+        ('[leg.other]\nabout = "x"\n', "no command runs leg other"),
+        ('[leg.test]\nabout = "x"\nparts.gone = 1\n', "are no markers"),
+    ],
+)
+def test_a_leg_that_a_reader_cannot_run_is_refused(leg: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        legs.build_page(leg, PROJECT)

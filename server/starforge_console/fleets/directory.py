@@ -135,9 +135,8 @@ class Directory:
     def note_beat(self, row: NodeRow, report: NodeReport) -> bool:
         """Keep what the node told just now; True when that is news: whoever waits for the fleet is told, too."""
         entry = self._entries.setdefault(row.name, _Entry(row))
-        before, known = entry.report, entry.row
+        before = entry.report
         news = before is None or entry.heard_at is None or _differs(before, report)
-        news = news or (known.state, known.fence) != (row.state, row.fence)
         entry.row, entry.report, entry.heard_at = row, report, self.clock.monotonic()
         if news:
             self._tell(row.fleet)

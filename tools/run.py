@@ -19,6 +19,7 @@ from e2e.support.images import host_image
 from e2e.support.projects import make_experiment
 from e2e.support.registry import StubRegistry, stub_registry
 from tools.host_image import Contents, find_or_build_tar
+from tools.run_fleet import sample_fleet
 
 _TRAIN: Final = """
 python3 - <<'PY'
@@ -74,10 +75,11 @@ _STOPPED: Final = "reward-pairwise"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The console with the sample's jobs in it, by the names of their experiments."""
+    """The console with the sample's jobs in it, by the names of their experiments, and a machine of its fleet."""
 
     console: ConsoleProcess
     jobs: dict[str, str]
+    node: str
 
     def token(self) -> str:
         """A token of the administrator that may do everything."""
@@ -86,7 +88,10 @@ class Sample:
 
 @contextlib.contextmanager
 def sample_console() -> Iterator[Sample]:
-    """A console with jobs that are queued, pending, running, being retried, succeeded, failed and stopped."""
+    """A console with jobs that are queued, pending, running, being retried, succeeded, failed and stopped, and a fleet.
+
+    What asks for no fleet runs on the console's own host: the fleet's machines are full, or drain.
+    """
     obstacle = find_obstacle()
     if obstacle is not None:
         sys.exit(f"run: {obstacle}. Run this as root on a machine with Docker's packages.")
@@ -97,8 +102,10 @@ def sample_console() -> Iterator[Sample]:
             private_engine(folder / "engine") as machine,
             stub_registry(machine.gateway, find_or_build_tar(Contents(python=False))) as registry,
             console_process(folder, machine.socket_path, _SETTINGS) as console,
+            sample_fleet(console, folder) as fleet,
         ):
-            yield Sample(console, _submit_all(console, host_image(machine), registry))
+            jobs = fleet.jobs | _submit_all(console, host_image(machine), registry)
+            yield Sample(console, jobs, fleet.node)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

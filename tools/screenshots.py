@@ -17,10 +17,11 @@ from playwright.sync_api import BrowserContext, Page, sync_playwright
 from e2e.support.browser import open_chromium, sign_in
 from e2e.support.console import wait_for
 from tools.run import sample_console
+from tools.run_fleet import SAMPLE_FLEET
 
 PICTURES: Final = Path("build/pictures")
 KEPT: Final = Path("docs/pictures")
-KEPT_PAGES: Final = ("jobs", "job-running", "job-queued", "signin", "tokens")
+KEPT_PAGES: Final = ("jobs", "job-running", "job-queued", "fleets", "fleet", "signin", "tokens")
 KEPT_LOOKS: Final = ("1440-en-light", "1440-zh-Hans-dark", "375-en-dark", "375-zh-Hans-light")
 WIDTHS: Final = (1440, 375)
 LANGUAGES: Final = ("en", "zh-Hans")
@@ -67,7 +68,7 @@ def _take_all(page: Page, token: str, suffix: str) -> None:
     page.goto("/signin")
     _take(page, f"signin-{suffix}")
     sign_in(page, token)
-    jobs = _find_jobs(page)
+    jobs, node = _find_jobs(page), _find_node(page)
     pages = {
         "jobs": "/jobs",
         "jobs-plain": "/jobs?group=none",
@@ -77,12 +78,21 @@ def _take_all(page: Page, token: str, suffix: str) -> None:
         "job-outputs": f"/jobs/{jobs['SUCCEEDED']}?view=outputs",
         "job-config": f"/jobs/{jobs['SUCCEEDED']}?view=config",
         "job-admission": f"/jobs/{jobs['SUCCEEDED']}?view=admission",
+        "fleets": "/fleets",
+        "fleet": f"/fleets/{SAMPLE_FLEET}",
+        "fleet-new": "/new-fleet",
+        "fleet-drain": f"/fleets/{SAMPLE_FLEET}/nodes/{node}/drain",
+        "fleet-mark-lost": f"/fleets/{SAMPLE_FLEET}/nodes/{node}/mark-lost",
         "tokens": "/tokens",
         "not-found": "/jobs/jaaaaaaaaa",
     }
     for name, path in pages.items():
         page.goto(path)
         _take(page, f"{name}-{suffix}")
+    page.goto(f"/fleets/{SAMPLE_FLEET}")
+    page.locator("#join summary").first.click()
+    page.locator("#join form.tools button").click()
+    _take(page, f"fleet-token-{suffix}")
 
 
 def _take(page: Page, name: str) -> None:
@@ -104,6 +114,12 @@ def _find_jobs(page: Page) -> Mapping[str, str]:
         return found if len(found) == len(("QUEUED", "RUNNING", "FAILED", "SUCCEEDED")) else {}
 
     return wait_for(look, "a job in every state", 60)
+
+
+def _find_node(page: Page) -> str:
+    """The first machine of the sample's fleet."""
+    page.goto(f"/fleets/{SAMPLE_FLEET}")
+    return page.locator(".node h3").first.inner_text()
 
 
 if __name__ == "__main__":

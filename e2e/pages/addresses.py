@@ -1,6 +1,7 @@
 """Every page of the console, by a name for it."""
 
 from tools.run import Sample
+from tools.run_fleet import SAMPLE_FLEET
 
 NAMES = (
     "jobs",
@@ -16,6 +17,13 @@ NAMES = (
     "outputs",
     "config",
     "admission",
+    "fleets",
+    "fleet",
+    "new-fleet",
+    "drain",
+    "undrain",
+    "remove",
+    "mark-lost",
     "tokens",
     "missing",
 )
@@ -23,7 +31,7 @@ NAMES = (
 
 def address_of(sample: Sample, name: str) -> str:
     """The path of a page of the sample."""
-    jobs = sample.jobs
+    jobs, fleet = sample.jobs, f"/fleets/{SAMPLE_FLEET}"
     return {
         "jobs": "/jobs",
         "plain": "/jobs?group=none",
@@ -38,6 +46,10 @@ def address_of(sample: Sample, name: str) -> str:
         "outputs": f"/jobs/{jobs['sft-support-baseline']}?view=outputs",
         "config": f"/jobs/{jobs['sft-support-baseline']}?view=config",
         "admission": f"/jobs/{jobs['sft-support-baseline']}?view=admission",
+        "fleets": "/fleets",
+        "fleet": fleet,
+        "new-fleet": "/new-fleet",
+        **{act: f"{fleet}/nodes/{sample.node}/{act}" for act in ("drain", "undrain", "remove", "mark-lost")},
         "tokens": "/tokens",
         "missing": "/jobs/jaaaaaaaaa",
     }[name]

@@ -12,13 +12,13 @@ _PIECE_BYTES: Final = 64 * 1024
 class Relay:
     """Passes each connection on to `target`; `port` stays the same whatever happens."""
 
-    def __init__(self, target: tuple[str, int]) -> None:
+    def __init__(self, target: tuple[str, int], at: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         self._target = target
         self._lock = threading.Lock()
         self._cut = False
         self._losing = False
         self._open: set[socket.socket] = set()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._listener = socket.create_server(at, backlog=64)
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, name="relay", daemon=True).start()
 

@@ -1,6 +1,7 @@
 """Names, notes and labels of every kind: kept as they were given, and shown as text that does nothing."""
 
 import json
+import unicodedata
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
@@ -30,6 +31,12 @@ def submit(yard: Yard, **metadata: object) -> str:
     answer = yard.send(spec)
     assert answer.status == 201, answer
     return str(answer.body["job"])
+
+
+def check_shown(text: str) -> None:
+    """No sign that moves a cursor, reorders or hides text reaches whoever reads `text`."""
+    moving = {sign for sign in text if unicodedata.category(sign) in {"Cc", "Cf", "Zl", "Zp"}} - {"\n", "\u200d"}
+    assert not moving, text
 
 
 def shown(yard: Yard, *words: str) -> str:
@@ -66,7 +73,9 @@ def test_a_note_and_labels_come_back_as_they_were_given(shared_yard: Yard, noted
     assert detail["job"]["state"] == "SUCCEEDED"
     assert detail["spec"]["metadata"]["note"] == text
     assert detail["spec"]["metadata"]["labels"] == {text: text}
-    assert job in shown(yard, "job", "show", job)
+    page = shown(yard, "job", "show", job)
+    assert job in page
+    check_shown(page)
 
 
 @pytest.mark.parametrize("what", list(TEXTS))
@@ -75,6 +84,9 @@ def test_the_note_of_a_stop_is_one_row_of_the_list(shared_yard: Yard, stopped: M
     assert yard.probe.wait_end(job)["job"]["state"] == "STOPPED"
     (row,) = [line for line in shown(yard, "job", "ls", "--limit", "500").splitlines() if line.startswith(job)]
     assert "STOPPED" in row
+    check_shown(row)
+    page = shown(yard, "job", "show", job)
+    check_shown(page)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +118,7 @@ def test_outputs_with_names_of_every_kind_are_listed_as_they_are(yard: Yard) -> 
         "quo'te\"s",
         "<b>bold</b>",
         "\u202eright",
+        "\x1b]0;owned\x07\x1b[2Kbell",
         "-rf",
         " ",
         "训练",
@@ -127,7 +140,9 @@ def test_outputs_with_names_of_every_kind_are_listed_as_they_are(yard: Yard) -> 
     outputs: Any = yard.console.get(f"/api/v1/jobs/{job}/outputs", yard.probe.token)
     assert sorted(one["path"] for one in outputs["artifacts"]) == sorted(names)
     assert {one["path"]: one["bytes"] for one in outputs["artifacts"]} == {name: len(name.encode()) for name in names}
-    assert job in shown(yard, "job", "show", job)
+    page = shown(yard, "job", "show", job)
+    assert len([line for line in page.splitlines() if line.startswith("  artifact ")]) == len(names)
+    check_shown(page)
 
 
 def test_a_workspace_file_with_a_path_of_three_hundred_characters_arrives(yard: Yard) -> None:

@@ -125,9 +125,14 @@ def check_scope(account: Account, scope: Scope) -> None:
         )
 
 
+def owns(account: Account, owner_id: int) -> bool:
+    """Whether what belongs to `owner_id` is the account's own, or the account administers the console."""
+    return account.user_id == owner_id or Scope.ADMIN.value in account.scopes
+
+
 def check_owner(account: Account, owner_id: int, action: str) -> None:
-    """Raises Forbidden unless the account owns the thing or administers the console."""
-    if account.user_id != owner_id and Scope.ADMIN.value not in account.scopes:
+    """Raises Forbidden unless the account `owns` the thing."""
+    if not owns(account, owner_id):
         raise Forbidden(
             f"{account.user} may not {action}",
             why="it belongs to another user",

@@ -17,6 +17,7 @@ from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.admit import Admission
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
+from starforge_console.jobs.control import JobControl
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
 from starforge_console.settings.console import ConsoleSettings
@@ -81,6 +82,19 @@ class ApiServices:
     wakeups: Wakeups
     settings: ConsoleSettings
     metrics: CollectorRegistry
+
+    @property
+    def jobs(self) -> JobControl:
+        """What people may do with jobs."""
+        return JobControl(
+            ledger=self.ledger,
+            series=self.series,
+            logs=self.logs,
+            blobs=self.blobs,
+            clock=self.clock,
+            wakeups=self.wakeups,
+            storage_root=self.settings.storage_root,
+        )
 
 
 async def services_of(request: Request) -> ApiServices:

@@ -1,7 +1,5 @@
 """Routes of jobs: submit, decide without submitting, list, show, stop, delete."""
 
-import asyncio
-from pathlib import Path
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query
@@ -17,18 +15,9 @@ from starforge.contract.api import (
     StopRequest,
     SubmitRequest,
 )
-from starforge.contract.ids import JobId
 from starforge.contract.jobspec import JobSpec
-from starforge.contract.states import ENDED, DesiredState, JobState, has_ended_for_good
-from starforge.errors import Unavailable
-from starforge_console.accounts.sign_in import check_owner
-from starforge_console.assembly.layout import StorageLayout
-from starforge_console.assembly.removal import remove_tree
-from starforge_console.ledger.endings import hurry_cleanup, list_unclean_of
-from starforge_console.ledger.jobs import delete_job, list_deletable, wish_stop
-from starforge_console.ledger.moves import Guard
+from starforge.contract.states import JobState
 from starforge_console.ledger.search import JobSearch
-from starforge_console.ledger.series import delete_series
 from starforge_console.ledger.views import (
     list_attempts,
     list_events,
@@ -36,9 +25,8 @@ from starforge_console.ledger.views import (
     load_documents,
     load_job,
 )
-from starforge_console.wakeups import BACKEND, ENDINGS, QUEUE, job_topic
 from starforge_console.web.attempts import load_log_state
-from starforge_console.web.deps import ApiServices, Reader, Services, Submitter
+from starforge_console.web.deps import Reader, Services, Submitter
 from starforge_console.web.problems import problem_responses
 from starforge_console.web.views import (
     build_attempt,
@@ -50,9 +38,6 @@ from starforge_console.web.views import (
 
 DEFAULT_PAGE: Final = 100
 KEY_LENGTH: Final = 200
-
-CLEANUP_S: Final = 3.0
-"""How long a deletion waits for what is left of the job to be removed from its machine."""
 
 router = APIRouter(tags=["jobs"])
 
@@ -127,69 +112,15 @@ async def show_job(services: Services, _account: Reader, job_id: str) -> Respons
 )
 async def stop_job(services: Services, account: Submitter, job_id: str, request: StopRequest | None = None) -> Response:
     """Ask for the job's end, for its owner and administrators; fine when it has ended or is stopping."""
-    request = request or StopRequest()
-    record = await services.ledger.read(lambda c: load_job(c, job_id))
-    check_owner(account, record.user_id, f"stop job {job_id}")
-    note = request.note or f"stopped by {account.user}"
-    guard = Guard(now=services.clock.now(), monotonic=services.clock.monotonic())
-    await services.ledger.write(lambda c: wish_stop(c, JobId(job_id), request.grace_s, guard, note))
-    services.wakeups.notify(job_topic(job_id), BACKEND, QUEUE)
-    after = await services.ledger.read(lambda c: load_job(c, job_id))
-    if JobState(after.state) not in ENDED and after.desired != DesiredState.STOP.value:
-        raise Unavailable(f"job {job_id} was being moved at that moment", next_step="send the stop again")
+    after = await services.jobs.stop(account, job_id, request)
     return _json(build_job(after).model_dump_json(), status_code=202)
 
 
 @router.delete("/jobs/{job_id}", status_code=204, responses=problem_responses(401, 403, 404, 409))
 async def delete_ended_job(services: Services, account: Submitter, job_id: str) -> Response:
     """Remove an ended job with its logs, curves, work and checkpoints, for its owner and administrators."""
-    record = await services.ledger.read(lambda c: load_job(c, job_id))
-    check_owner(account, record.user_id, f"delete job {job_id}")
-    if has_ended_for_good(record.state, record.retry_at):
-        await _clean_up_now(services, JobId(job_id))
-    attempts = await services.ledger.read(lambda c: list_deletable(c, JobId(job_id)))
-    # The record goes last: where anything before it fails, the job is still there to be deleted again.
-    await _remove_run(services, JobId(job_id))
-    await services.series.write(lambda c: delete_series(c, job_id, attempts))
-    await services.logs.remove_logs(attempts)
-    await services.ledger.write(lambda c: delete_job(c, JobId(job_id)))
-    services.wakeups.notify(job_topic(job_id))
+    await services.jobs.delete(account, job_id)
     return Response(status_code=204)
-
-
-async def _clean_up_now(services: ApiServices, job_id: JobId) -> None:
-    """Let the job's ended containers be kept no longer, and wait a moment until they are gone."""
-    hurried = await services.ledger.write(lambda c: hurry_cleanup(c, job_id))
-    services.wakeups.notify(ENDINGS)
-    deadline = services.clock.monotonic() + (CLEANUP_S if hurried else 0.0)
-    while (left_s := deadline - services.clock.monotonic()) > 0:
-        waiter = services.wakeups.subscribe(job_topic(job_id))
-        try:
-            if not await services.ledger.read(lambda c: list_unclean_of(c, job_id)):
-                return
-            await waiter.wait(left_s)
-        finally:
-            services.wakeups.forget(waiter)
-
-
-async def _remove_run(services: ApiServices, job_id: JobId) -> None:
-    folder = StorageLayout(services.settings.storage_root).run(job_id)
-    try:
-        await asyncio.to_thread(_remove, services, folder)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise Unavailable(
-            f"the folder {folder} of job {job_id} cannot be removed",
-            why=str(error),
-            next_step="mend that, then delete the job again",
-        ) from None
-
-
-def _remove(services: ApiServices, folder: Path) -> None:
-    # Below the mount point of a share that is not mounted there is nothing, and the record would go without its files.
-    services.blobs.require_storage()
-    remove_tree(folder)
 
 
 def _json(body: str, status_code: int = 200) -> Response:

@@ -1,4 +1,6 @@
 import re
+from html import unescape
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -67,6 +69,43 @@ def test_bulk_stop_asks_first_and_leaves_out_what_is_not_ones_own(console: Conso
     assert "1 chosen job belongs to somebody else" in question
     client.post("/jobs/stop", data={**data, "confirmed": "yes"})
     assert [state_of(console, job) for job in (mine, theirs)] == ["STOPPED", "QUEUED"]
+
+
+@pytest.mark.parametrize("address", ["/jobs", "/jobs?done=deleted", "/jobs?state=QUEUED&q=j&group=none", "/jobs?group=none"])
+def test_a_bulk_stop_says_so_on_the_list_it_began_from(console: ConsoleUnderTest, address: str) -> None:
+    headers = console.add_user("ann")
+    job = submit(console, headers)
+    client = sign_in(console, headers)
+    answer = client.get(address)
+    back = back_of(answer.text)
+    data = {"form_key": form_key(answer.text), "job": [job], "back": back}
+    assert back_of(client.post("/jobs/stop", data=data).text) == back
+    after = client.post("/jobs/stop", data={**data, "confirmed": "yes"})
+    assert "Stop requested." in after.text
+    assert "was deleted" not in after.text
+    assert dict(after.url.params) == dict(parse_qsl(urlsplit(address).query)) | {"done": "stopped"}
+
+
+def test_a_bulk_stop_goes_on_after_a_job_that_cannot_be_stopped_and_names_it(console: ConsoleUnderTest) -> None:
+    ann, bob = console.add_user("ann"), console.add_user("bob")
+    theirs, mine = submit(console, ann), [submit(console, bob) for _ in range(2)]
+    client = sign_in(console, bob)
+    key = form_key(client.get("/jobs").text)
+    chosen = ["j0000000000", theirs, *mine]
+    answer = client.post("/jobs/stop", data={"form_key": key, "job": chosen, "back": "/jobs", "confirmed": "yes"})
+    assert [state_of(console, job) for job in (theirs, *mine)] == ["QUEUED", "STOPPED", "STOPPED"]
+    assert "2 jobs were not asked to stop" in answer.text
+    assert "2 other jobs were asked" in answer.text
+    assert "there is no job &#39;j0000000000&#39;" in answer.text
+    assert f"bob may not stop job {theirs}" in answer.text
+    assert re.findall(r'name="job" value="(\w+)"', answer.text) == ["j0000000000", theirs]
+
+
+def back_of(page: str) -> str:
+    """Where the form on `page` that stops jobs leads back to."""
+    found = re.search(r'action="/jobs/stop".*?name="back" value="([^"]*)"', page)
+    assert found is not None, page
+    return unescape(found[1])
 
 
 def test_a_member_sees_and_revokes_only_its_own_tokens(console: ConsoleUnderTest) -> None:

@@ -7,12 +7,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from starforge.errors import NotFound
-from starforge_console.accounts.sign_in import check_scope
-from starforge_console.accounts.tokens import Scope
 from starforge_console.ledger.views import list_attempts, load_job
 from starforge_console.web.attempts import choose_attempt
 from starforge_console.web.deps import ApiServices, Services
-from starforge_console.web.jobs import delete_ended_job, stop_job
 from starforge_console.web.pages.figures import choose_groups, load_figures, pick_primary
 from starforge_console.web.pages.job_view import JobPage, load_job_page
 from starforge_console.web.pages.log_view import load_log
@@ -102,9 +99,7 @@ async def send_log(services: Services, _visit: Signed, job_id: str, attempt: Num
 async def stop(services: Services, visit: Signed, request: Request, job_id: str) -> Response:
     """Ask for the job's end."""
     await load_form(request, visit)
-    account = account_of(visit)
-    check_scope(account, Scope.SUBMIT)
-    await stop_job(services, account, job_id)
+    await services.jobs.stop(account_of(visit), job_id)
     return RedirectResponse(f"/jobs/{job_id}?done=stop", 303, {"Cache-Control": "no-store"})
 
 
@@ -112,9 +107,7 @@ async def stop(services: Services, visit: Signed, request: Request, job_id: str)
 async def delete(services: Services, visit: Signed, request: Request, job_id: str) -> Response:
     """Remove an ended job with everything it left."""
     await load_form(request, visit)
-    account = account_of(visit)
-    check_scope(account, Scope.SUBMIT)
-    await delete_ended_job(services, account, job_id)
+    await services.jobs.delete(account_of(visit), job_id)
     return RedirectResponse("/jobs?done=deleted", 303, {"Cache-Control": "no-store"})
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Annotated, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
@@ -20,11 +20,10 @@ from starforge_console.ledger.listing import (
     search_jobs,
 )
 from starforge_console.ledger.search import ACTIVE, JobSearch
-from starforge_console.web.deps import ApiServices, Services
-from starforge_console.web.jobs import stop_job
+from starforge_console.web.deps import Services
 from starforge_console.web.pages.job_view import has_ended
 from starforge_console.web.pages.services import Pages
-from starforge_console.web.pages.visit import Signed, Visit, account_of, load_form, safe_path, text_of
+from starforge_console.web.pages.visit import Signed, account_of, load_form, safe_path, text_of
 
 PAGE_SIZE: Final = 50
 TABS: Final = (
@@ -38,6 +37,8 @@ TABS: Final = (
     JobState.STOPPED.value,
 )
 _STATES: Final = frozenset({ACTIVE, *JobState})
+DONE: Final = "done"
+"""The part of an address that names what was just done."""
 _DONE: Final = frozenset({"stopped", "deleted"})
 
 router = APIRouter(include_in_schema=False)
@@ -139,16 +140,20 @@ async def show_jobs(  # noqa: PLR0913 - one parameter a filter
 async def stop_jobs(pages: Pages, services: Services, visit: Signed, request: Request) -> Response:
     """Ask once, then stop all that were chosen and may be stopped by this reader."""
     form = await load_form(request, visit)
-    ids = [one for one in form.getlist("job") if isinstance(one, str)][:PAGE_SIZE]
+    ids = list(dict.fromkeys(one for one in form.getlist("job") if isinstance(one, str)))[:PAGE_SIZE]
     back = safe_path(text_of(form, "back", 2000))
     found = await services.ledger.read(lambda c: load_lines(c, ids))
+    if text_of(form, "confirmed") == "yes":
+        refused = await services.jobs.stop_all(account_of(visit), ids)
+        if not refused:
+            return RedirectResponse(_say_done(back, "stopped"), 303, {"Cache-Control": "no-store"})
+        left = [(one, found.get(one), error) for one, error in refused.items()]
+        asked = len(ids) - len(left)
+        return pages.look.page(visit, "stop_jobs_left.html", nav="jobs", left=left, asked=asked, back=back)
     lines = [found[one] for one in ids if one in found and not has_ended(found[one])]
     mine = [line for line in lines if visit.may_change(line.job.user_id)]
-    if text_of(form, "confirmed") != "yes":
-        others = len(lines) - len(mine)
-        return pages.look.page(visit, "stop_jobs.html", nav="jobs", lines=mine, others=others, back=back)
-    await _stop_all(services, visit, mine)
-    return RedirectResponse("/jobs?done=stopped" if back == "/jobs" else back, 303, {"Cache-Control": "no-store"})
+    others = len(lines) - len(mine)
+    return pages.look.page(visit, "stop_jobs.html", nav="jobs", lines=mine, others=others, back=back)
 
 
 def count_of(counts: Any, state: str) -> int:  # noqa: ANN401 - what count_jobs gives
@@ -158,10 +163,11 @@ def count_of(counts: Any, state: str) -> int:  # noqa: ANN401 - what count_jobs 
     return sum(count for name, count in counts.items() if name != ACTIVE)
 
 
-async def _stop_all(services: ApiServices, visit: Visit, lines: Sequence[JobLine]) -> None:
-    account = account_of(visit)
-    for line in lines:
-        await stop_job(services, account, line.job.id)
+def _say_done(path: str, done: str) -> str:
+    """The address `path` of one of our lists, with what was just done in place of what was done before."""
+    parts = urlsplit(path)
+    asked = [pair for pair in parse_qsl(parts.query) if pair[0] != DONE]
+    return f"{parts.path}?{urlencode([*asked, (DONE, done)])}"
 
 
 def _group(lines: Sequence[JobLine], wanted: Wanted) -> list[tuple[str, list[JobLine]]]:

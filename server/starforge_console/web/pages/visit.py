@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from starforge.errors import SignInRequired
 from starforge_console.accounts.sessions import IDLE_S, Sessions, build_form_key
-from starforge_console.accounts.sign_in import check_scope
+from starforge_console.accounts.sign_in import check_scope, owns
 from starforge_console.accounts.tokens import Scope
 from starforge_console.errors import Forbidden
 from starforge_console.ledger.accounts import Account
@@ -60,9 +60,8 @@ class Visit:
 
     def may_change(self, owner_id: int) -> bool:
         """Whether this session may stop and delete what belongs to `owner_id`."""
-        if self.account is None or Scope.SUBMIT.value not in self.account.scopes:
-            return False
-        return self.is_admin or self.account.user_id == owner_id
+        account = self.account
+        return account is not None and Scope.SUBMIT.value in account.scopes and owns(account, owner_id)
 
     def keep(self, answer: Response) -> None:
         """Set the cookies that this visit brought about."""

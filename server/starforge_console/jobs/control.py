@@ -1,0 +1,136 @@
+"""Stops and deletes jobs for whoever may do that."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from starforge.contract.api import StopRequest
+from starforge.contract.ids import JobId
+from starforge.contract.states import ENDED, DesiredState, JobState, has_ended_for_good
+from starforge.errors import StarForgeError, Unavailable
+from starforge_console.accounts.sign_in import check_owner, check_scope
+from starforge_console.accounts.tokens import Scope
+from starforge_console.assembly.layout import StorageLayout
+from starforge_console.assembly.removal import remove_tree
+from starforge_console.blobs.store import BlobStore
+from starforge_console.clock import Clock
+from starforge_console.ledger.accounts import Account
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.endings import hurry_cleanup, list_unclean_of
+from starforge_console.ledger.jobs import delete_job, list_deletable, wish_stop
+from starforge_console.ledger.moves import Guard
+from starforge_console.ledger.series import delete_series
+from starforge_console.ledger.views import JobRecord, load_job
+from starforge_console.wakeups import BACKEND, ENDINGS, QUEUE, Wakeups, job_topic
+
+CLEANUP_S: Final = 3.0
+"""How long a deletion waits for what is left of the job to be removed from its machine."""
+
+
+class LogRemover(Protocol):
+    """Where the logs lie."""
+
+    async def remove_logs(self, attempts: Sequence[str]) -> None:
+        """Remove the files that hold the logs of these attempts; fine when there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobControl:
+    """Stops and deletes the jobs of one console."""
+
+    ledger: Database
+    series: Database
+    logs: LogRemover
+    blobs: BlobStore
+    clock: Clock
+    wakeups: Wakeups
+    storage_root: Path
+
+    async def stop(self, account: Account, job_id: str, request: StopRequest | None = None) -> JobRecord:
+        """Ask for the job's end; fine when it has ended or is stopping. Gives the job as it is then.
+
+        Raises:
+            NotFound: there is no such job.
+            Forbidden: it belongs to somebody else, or the token may not stop jobs.
+            Unavailable: the job was being moved at that moment.
+
+        """
+        check_scope(account, Scope.SUBMIT)
+        request = request or StopRequest()
+        record = await self.ledger.read(lambda c: load_job(c, job_id))
+        check_owner(account, record.user_id, f"stop job {job_id}")
+        note = request.note or f"stopped by {account.user}"
+        guard = Guard(now=self.clock.now(), monotonic=self.clock.monotonic())
+        await self.ledger.write(lambda c: wish_stop(c, JobId(job_id), request.grace_s, guard, note))
+        self.wakeups.notify(job_topic(job_id), BACKEND, QUEUE)
+        after = await self.ledger.read(lambda c: load_job(c, job_id))
+        if JobState(after.state) not in ENDED and after.desired != DesiredState.STOP.value:
+            raise Unavailable(f"job {job_id} was being moved at that moment", next_step="send the stop again")
+        return after
+
+    async def stop_all(self, account: Account, job_ids: Sequence[str]) -> Mapping[str, StarForgeError]:
+        """Ask for the end of every one of the jobs; those that could not be asked, each with the reason."""
+        refused: dict[str, StarForgeError] = {}
+        for job_id in job_ids:
+            try:
+                await self.stop(account, job_id)
+            except StarForgeError as error:
+                refused[job_id] = error
+        return refused
+
+    async def delete(self, account: Account, job_id: str) -> None:
+        """Remove an ended job with its logs, curves, work and checkpoints.
+
+        Raises:
+            NotFound: there is no such job.
+            Forbidden: it belongs to somebody else, or the token may not delete jobs.
+            Conflict: it has not ended, will be retried, or is not cleaned up yet.
+            Unavailable: its folder cannot be removed now.
+
+        """
+        check_scope(account, Scope.SUBMIT)
+        record = await self.ledger.read(lambda c: load_job(c, job_id))
+        check_owner(account, record.user_id, f"delete job {job_id}")
+        if has_ended_for_good(record.state, record.retry_at):
+            await self._clean_up_now(JobId(job_id))
+        attempts = await self.ledger.read(lambda c: list_deletable(c, JobId(job_id)))
+        # The record goes last: where anything before it fails, the job is still there to be deleted again.
+        await self._remove_run(JobId(job_id))
+        await self.series.write(lambda c: delete_series(c, job_id, attempts))
+        await self.logs.remove_logs(attempts)
+        await self.ledger.write(lambda c: delete_job(c, JobId(job_id)))
+        self.wakeups.notify(job_topic(job_id))
+
+    async def _clean_up_now(self, job_id: JobId) -> None:
+        """Let the job's ended containers be kept no longer, and wait a moment until they are gone."""
+        hurried = await self.ledger.write(lambda c: hurry_cleanup(c, job_id))
+        self.wakeups.notify(ENDINGS)
+        deadline = self.clock.monotonic() + (CLEANUP_S if hurried else 0.0)
+        while (left_s := deadline - self.clock.monotonic()) > 0:
+            waiter = self.wakeups.subscribe(job_topic(job_id))
+            try:
+                if not await self.ledger.read(lambda c: list_unclean_of(c, job_id)):
+                    return
+                await waiter.wait(left_s)
+            finally:
+                self.wakeups.forget(waiter)
+
+    async def _remove_run(self, job_id: JobId) -> None:
+        folder = StorageLayout(self.storage_root).run(job_id)
+        try:
+            await asyncio.to_thread(self._remove, folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise Unavailable(
+                f"the folder {folder} of job {job_id} cannot be removed",
+                why=str(error),
+                next_step="mend that, then delete the job again",
+            ) from None
+
+    def _remove(self, folder: Path) -> None:
+        # Below the mount of a share that is not mounted there is nothing, and the record would go without its files.
+        self.blobs.require_storage()
+        remove_tree(folder)

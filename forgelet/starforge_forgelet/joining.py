@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from starforge import __version__
 from starforge.containers.gpus import NotKnown
+from starforge.contract.addresses import check_advertise
 from starforge.contract.launch import Secret
 from starforge.contract.registration import REJOIN_PURPOSE, JoinAnswer, JoinRequest, signed_bytes
 from starforge.errors import InputError, NotFound, ProjectError
@@ -57,7 +58,7 @@ async def join(joining: Joining, settings: NodeSettings) -> Joined:
     state = NodeState(settings.state_dir)
     state.prepare()
     advertise = joining.advertise or f"{find_own_address(server)}:{joining.port}"
-    check_address(advertise)
+    check_advertise(advertise)
     hostname = socket.gethostname()
     new = make_identity(hostname)
     survey = build_gpus(settings, hostname).survey()
@@ -86,24 +87,14 @@ async def join(joining: Joining, settings: NodeSettings) -> Joined:
 
 def check_server(server: str) -> str:
     """`server` without a slash at its end. Raises InputError."""
-    parts = urlsplit(server)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-        raise InputError(f"{server!r} is no address of a console", next_step="give one such as https://forge.corp")
-    return server.rstrip("/")
-
-
-def check_address(address: str) -> None:
-    """Raises InputError when `address` is not HOST:PORT (an IPv6 address in brackets)."""
-    parts = urlsplit(f"//{address}")
     try:
-        usable = bool(parts.hostname) and parts.port is not None and parts.port > 0 and parts.netloc == address
+        parts = urlsplit(server)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and not parts.query and not parts.fragment
     except ValueError:
         usable = False
-    if not usable or parts.username is not None or any(sign in address for sign in "/?#@ "):
-        raise InputError(
-            f"{address!r} is no address that a console could call",
-            next_step="give HOST:PORT, with an IPv6 address in brackets",
-        )
+    if not usable:
+        raise InputError(f"{server!r} is no address of a console", next_step="give one such as https://forge.corp")
+    return server.rstrip("/")
 
 
 def find_own_address(server: str) -> str:

@@ -57,7 +57,7 @@ from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.loop import Loop
 from starforge_console.settings.console import ConsoleSettings, FleetKind
 from starforge_console.telemetry.metrics import IngestCounters
-from starforge_console.wakeups import NODES, Wakeups
+from starforge_console.wakeups import Wakeups
 from starforge_console.web.api import build_api
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices
@@ -66,8 +66,6 @@ from starforge_console.web.nodes import build_desk
 from starforge_console.web.server import Listening, serve
 
 BACKFILL_TOPIC: Final = "backfill"
-NODE_VIEWS_S: Final = 15.0
-"""A node that falls silent tells nobody: its fleet is looked at again after so long."""
 
 _log = structlog.get_logger("console")
 
@@ -136,10 +134,7 @@ async def _run(settings: ConsoleSettings) -> None:
             )
         )
         backfill = Backfill(receiver, stores, ground.storage, presence)
-        loops = (
-            Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once),
-            Loop("node views", NODES, ground.wakeups, partial(_refresh_nodes, known)),
-        )
+        loops = (Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once),)
         try:
             async with _running(scheduler, served, loops) as start:
                 await serve(api, ingest, settings.http, start, asyncio.Event())
@@ -237,11 +232,6 @@ def _build_node(ground: _Ground, fleet: Fleet) -> Executor:
     return NodeExecutor(fleet.name, ground.directory, settings, ground.hardware.find)
 
 
-async def _refresh_nodes(known: KnownFleets) -> float:
-    await known.refresh(FleetKind.NODE)
-    return NODE_VIEWS_S
-
-
 def _build_registration(ground: _Ground) -> Registration:
     settings = ground.settings
     terms = JoinTerms(
@@ -289,7 +279,7 @@ def _build_local(ground: _Ground, fleet: Fleet) -> Executor:
         install=ground.install.id,
         node=socket.gethostname(),
         state_dir=paths.console_state_dir / "host",
-        secrets_root=paths.secrets_dir,
+        secrets_root=paths.secrets_dir / ground.install.id,  # a daemon of another install may share it
         gpu_runtime=local.gpu_runtime,
         storage=StorageMark(root=ground.storage.root, content=ground.install.storage_id),
     )

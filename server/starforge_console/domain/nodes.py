@@ -6,13 +6,11 @@ from collections.abc import Container
 from enum import StrEnum
 from itertools import count
 from typing import Final
-from urllib.parse import urlsplit
 
-from starforge.errors import InputError
+from starforge.contract.addresses import split_address
 
 LONGEST_NAME: Final = 40
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
-_HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\.?")
 
 
 class NodeState(StrEnum):
@@ -37,30 +35,9 @@ def name_node(hostname: str, taken: Container[str]) -> str:
     raise AssertionError  # the count has no end
 
 
-def check_advertise(address: str) -> str:
-    """`address` when the console could call it as `HOST:PORT`.
-
-    Raises:
-        InputError: it has another form, or names every address and so none.
-
-    """
-    host, port = _split(address)
-    if not host or port is None or not 0 < port < 1 << 16:
-        raise _refuse(address, "it must read HOST:PORT, with an IPv6 address in brackets")
-    try:
-        known = ipaddress.ip_address(host)
-    except ValueError:
-        if not _HOST.fullmatch(host) or host.replace(".", "").isdigit():
-            raise _refuse(address, f"{host!r} is neither an address nor a host's name") from None
-        return address
-    if known.is_unspecified or known.is_multicast:
-        raise _refuse(address, f"{host} names no single machine")
-    return address
-
-
 def explain_unreachable(why: str, advertise: str, joined_from: str) -> str:
     """`why` a node was not reached, with the advice that it may sit behind address translation where that shows."""
-    host, _ = _split(advertise)
+    host, _ = split_address(advertise)
     advertised, seen = _find_address(host), _find_address(joined_from)
     # A name says nothing about where a join may come from.
     if not why or advertised is None or seen is None or advertised == seen:
@@ -71,28 +48,9 @@ def explain_unreachable(why: str, advertise: str, joined_from: str) -> str:
     )
 
 
-def _split(address: str) -> tuple[str, int | None]:
-    try:
-        parts = urlsplit(f"//{address}")
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        return "", None
-    if parts.netloc != address or parts.username is not None or (":" in host and not address.startswith("[")):
-        return "", None
-    return host, port
-
-
 def _find_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
-
-
-def _refuse(address: str, why: str) -> InputError:
-    return InputError(
-        f"{address!r:.80} is no address at which the console could call a node",
-        why=why,
-        next_step="join again with --advertise HOST:PORT",
-    )

@@ -5,11 +5,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from starforge.contract.addresses import check_advertise
 from starforge.contract.ids import AttemptId
 from starforge.contract.wire import NodeReport, decode
 from starforge.errors import SpecError
 from starforge_console.clock import Clock
-from starforge_console.domain.nodes import NodeState, check_advertise, explain_unreachable
+from starforge_console.domain.nodes import NodeState, explain_unreachable
 from starforge_console.executors.node.directory import KnownNode, NodeStanding
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.lost_nodes import locate_attempts

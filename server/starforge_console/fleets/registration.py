@@ -8,6 +8,7 @@ from typing import Final
 
 import structlog
 
+from starforge.contract.addresses import check_advertise
 from starforge.contract.registration import (
     EPOCH_PURPOSE,
     HEARTBEAT_PURPOSE,
@@ -22,7 +23,7 @@ from starforge.contract.registration import (
 from starforge.contract.wire import NodeReport, decode
 from starforge.errors import Conflict, InputError, NotFound, Refused
 from starforge_console.clock import Clock
-from starforge_console.domain.nodes import NodeState, check_advertise
+from starforge_console.domain.nodes import NodeState
 from starforge_console.domain.tokens import hash_token
 from starforge_console.fleets.console_key import load_or_make_certificate
 from starforge_console.fleets.directory import Directory

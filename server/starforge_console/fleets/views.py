@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from starforge.contract.executor import Capabilities, Executor, FleetView
-from starforge.contract.observation import NoSignal
 
 
 class KnownFleets:
@@ -16,14 +15,6 @@ class KnownFleets:
     def note(self, views: Sequence[FleetView]) -> None:
         """Keep what the fleets answered just now; one that did not answer keeps nothing."""
         self._views = {view.fleet: view for view in views}
-
-    async def refresh(self, kind: str) -> None:
-        """Ask the fleets of one kind anew: those whose answer costs nothing, and changes whenever a machine joins."""
-        for fleet, executor in self._executors.items():
-            if executor.kind == kind:
-                answer = await executor.capacity()
-                if not isinstance(answer, NoSignal):
-                    self._views[fleet] = answer
 
     def capabilities_of(self, fleet: str) -> Capabilities | None:
         """What the fleet's backend can do at all, or None when no backend serves it."""

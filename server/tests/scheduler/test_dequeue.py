@@ -34,6 +34,17 @@ def test_a_pass_places_what_fits_and_says_why_the_rest_waits(tmp_path: Path) -> 
     run(go())
 
 
+def test_what_the_fleets_offer_is_seen_without_a_job_that_waits_for_it(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            site.views.clear()
+            await site.loops.dequeue.run_once()
+            ((view,),) = site.views
+            assert [node.name for node in view.nodes] == ["n1"]
+
+    run(go())
+
+
 def test_a_place_that_became_free_takes_the_next_job(tmp_path: Path) -> None:
     async def go() -> None:
         async with open_site(tmp_path, FakeNode(name="n1", gpus=1)) as site:

@@ -9,7 +9,6 @@ from typing import Final
 
 from starforge.containers.engine import Engine
 
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _CAP_SYS_RESOURCE: Final = 1 << 24
 UNLIMITED: Final = -1
 WANTED_LIMITS: Final = {"nofile": 1048576, "memlock": UNLIMITED}
@@ -36,9 +35,10 @@ class HostFacts:
 class KnownFacts:
     """The facts of one engine, asked anew when its process has changed."""
 
-    def __init__(self, engine: Engine, pid_file: Path) -> None:
+    def __init__(self, engine: Engine, pid_file: Path, boot_id_file: Path) -> None:
         self._engine = engine
         self._pid_file = pid_file
+        self._boot_id_file = boot_id_file
         self._known: tuple[int | None, HostFacts] | None = None
         self._unsettable: set[str] = set()
         self._start_times: dict[tuple[int, int], float] = {}
@@ -48,7 +48,7 @@ class KnownFacts:
         process = find_engine_process(self._engine, self._pid_file)
         known = self._known
         if known is None or process is None or known[0] != process:
-            known = self._known = (process, load_facts(self._engine, self._pid_file))
+            known = self._known = (process, load_facts(self._engine, process, self._boot_id_file))
         facts = known[1]
         settable = {name: limit for name, limit in facts.limits.items() if name not in self._unsettable}
         return replace(facts, limits=settable)
@@ -69,17 +69,16 @@ class KnownFacts:
         return True
 
 
-def load_facts(engine: Engine, pid_file: Path) -> HostFacts:
-    """Ask the engine and the kernel. Raises BackendUnreachable or EngineError."""
+def load_facts(engine: Engine, process: int | None, boot_id_file: Path) -> HostFacts:
+    """Ask the engine, whose own process is `process`, and the kernel. Raises BackendUnreachable or EngineError."""
     described = engine.info()
-    process = find_engine_process(engine, pid_file)
     return HostFacts(
         engine_id=str(described["ID"]),
         root_dir=str(described["DockerRootDir"]),
         cpus=float(described["NCPU"]),
         memory_bytes=int(described["MemTotal"]),
         architecture=_name_architecture(str(described.get("Architecture") or platform.machine())),
-        boot=_BOOT_ID.read_text().strip(),
+        boot=boot_id_file.read_text().strip(),
         limits=dict(WANTED_LIMITS) if process is None else clip_limits(Path(f"/proc/{process}")),
     )
 

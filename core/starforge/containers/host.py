@@ -44,7 +44,7 @@ class ContainerHost:
         self._gpus = gpus
         self._settings = settings
         self._wake: Callable[[], None] | None = None
-        self._facts = KnownFacts(engine, settings.engine_pid_file)
+        self._facts = KnownFacts(engine, settings.engine_pid_file, settings.boot_id_file)
         self._storage = StorageCheck(settings.storage)
         self._secrets = SecretFiles(settings.secrets_root)
         self._fences = Fences(settings.state_dir)
@@ -204,11 +204,14 @@ class ContainerHost:
     def sweep(self, known: Collection[AttemptId]) -> Swept:
         """Remove what is `created` or ended and not `known`; what runs is left alone whoever knows it.
 
-        Raises BackendUnreachable.
+        What had ended never starts again. Raises BackendUnreachable.
         """
         with _engine_unreachable(), self._launcher.hold_lock():
             unknown = {a: claim for a, claim in self._load_own_claims().items() if a not in set(known)}
             idle = {a: c for a, c in unknown.items() if c.state in {State.CREATED, State.EXITED, State.DEAD}}
+            for attempt, claim in idle.items():
+                if claim.state != State.CREATED:
+                    self._fences.add(attempt)  # its container was what kept a late repeat of the launch from running it
             removed = [a for a, claim in idle.items() if self._launcher.remove_unstarted(claim.container)]
             left = set(self._load_own_claims())
         for attempt in {*self._secrets.attempts(), *self._verdicts.all()} - left - set(known):

@@ -38,6 +38,7 @@ class HostSettings:
         lock_timeout_s: How long a launch waits for others on this engine.
         port_base: First port of the blocks that jobs on the host's network get.
         engine_pid_file: Names the engine's process where its socket was opened by another one.
+        boot_id_file: Names the machine's boot; what was allocated before another one is void.
 
     """
 
@@ -52,3 +53,4 @@ class HostSettings:
     lock_timeout_s: float = 60.0
     port_base: int = 24000
     engine_pid_file: Path = Path("/run/docker.pid")
+    boot_id_file: Path = Path("/proc/sys/kernel/random/boot_id")

@@ -113,7 +113,7 @@ class Yard:
     def ingest_token(self, job: str) -> str:
         """The token that the job's first attempt reports with, as root on the host reads it."""
         folder = Path(self.console.environment["FORGE_SECRETS_DIR"])
-        (token,) = wait_for(lambda: list(folder.glob(f"*{job}*/ingest-token")), "the attempt's token")
+        (token,) = wait_for(lambda: list(folder.glob(f"*/*{job}*/ingest-token")), "the attempt's token")
         return token.read_text().strip()
 
     def check_nothing_is_held(self) -> None:

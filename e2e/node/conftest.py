@@ -1,17 +1,19 @@
 """Three private machines for the leg; one console and a fleet of them for each module."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from e2e.node.work import Work, make_work
 from e2e.support.engines import PrivateEngine, find_obstacle, private_engine
 from e2e.support.farm import Farm, farm
 from e2e.support.images import host_image
 from e2e.support.projects import Experiment, make_experiment
 
-MACHINES = 3
+ARGUMENTS = ((), ("--live-restore",), ("--live-restore",))
+"""Of each machine's engine: on the first one a restart ends what runs."""
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +24,8 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[PrivateEn
     folder = tmp_path_factory.mktemp("engines")
     with ExitStack() as machines:
         made = [
-            machines.enter_context(private_engine(folder / str(number), "--live-restore")) for number in range(MACHINES)
+            machines.enter_context(private_engine(folder / str(number), *arguments))
+            for number, arguments in enumerate(ARGUMENTS)
         ]
         for engine in made:
             host_image(engine)
@@ -39,11 +42,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def fleet(engines: list[PrivateEngine], folder: Path) -> Iterator[Farm]:
-    with farm(folder, engines) as made:
+def machine_settings() -> Sequence[Mapping[str, str]]:
+    """Settings of the daemons, in the order of the machines; a module may have its own."""
+    return ()
+
+
+@pytest.fixture(scope="module")
+def fleet(engines: list[PrivateEngine], folder: Path, machine_settings: Sequence[Mapping[str, str]]) -> Iterator[Farm]:
+    with farm(folder, engines, machine_settings=machine_settings) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def probe(fleet: Farm, engines: list[PrivateEngine]) -> Experiment:
     return make_experiment(fleet.console, host_image(engines[0]), "exit 0")
+
+
+@pytest.fixture(scope="module")
+def shared_work(fleet: Farm, probe: Experiment) -> Work:
+    return make_work(fleet, probe)
+
+
+@pytest.fixture
+def work(shared_work: Work) -> Iterator[Work]:
+    """The module's fleet; after the test everything is brought back, ended, and every invariant must hold."""
+    yield shared_work
+    shared_work.mend()
+    shared_work.fleet.wait_ready()
+    shared_work.end_all()
+    shared_work.check()

@@ -83,7 +83,7 @@ class PrivateEngine:
         ]
         with (self.root / "dockerd.log").open("ab") as log:
             self._processes.append(self.spawn(arguments, log))
-        self._wait_until(self._answers, "answer")
+        self._wait_until(self.answers, "answer")
 
     def spawn(self, argv: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         """Start a program inside the machine; it ends with the machine at the latest."""
@@ -223,7 +223,8 @@ class PrivateEngine:
     def _reap(self) -> None:
         self._processes.pop().wait(timeout=60)
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether the engine answers now."""
         try:
             self.engine.ping()
         except StarForgeError:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +28,7 @@ class Machine:
     engine: PrivateEngine
     folder: Path
     settings: dict[str, str] = field(default_factory=dict)
+    port: int = PORT
     name: str = ""
     """The node's name, once it has joined."""
     _daemon: subprocess.Popen[bytes] | None = None
@@ -42,12 +43,16 @@ class Machine:
 
     def join(self, console: ConsoleProcess, token: str, fleet: str = FLEET) -> None:
         """Join by token, as an administrator does on the machine."""
-        server = f"http://{self.engine.gateway}:{console.port}"
-        advertise = f"{self.engine.address}:{PORT}"
-        words = ("join", "--server", server, "--fleet", fleet, "--advertise", advertise, "--json")
-        done = self.run(*words, FORGE_JOIN_TOKEN=token)
+        done = self.try_join(console, token, fleet)
         assert done.returncode == 0, done.stderr
         self.name = json.loads(done.stdout)["node"]
+
+    def try_join(self, console: ConsoleProcess, token: str, fleet: str = FLEET) -> subprocess.CompletedProcess[str]:
+        """The same, whatever comes of it."""
+        server = f"http://{self.engine.gateway}:{console.port}"
+        advertise = f"{self.engine.address}:{self.port}"
+        words = ("join", "--server", server, "--fleet", fleet, "--advertise", advertise, "--json")
+        return self.run(*words, FORGE_JOIN_TOKEN=token)
 
     def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """One forgelet command inside the machine, to its end."""
@@ -63,9 +68,10 @@ class Machine:
     def start(self) -> None:
         """Start the daemon; it ends with the machine at the latest."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        serving = ("serve", "--port", str(self.port))
         with self.log.open("ab") as log:
             self._daemon = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *self.engine.entering(), _FORGELET, "serve"],
+                ["setpriv", "--pdeathsig", "KILL", *self.engine.entering(), _FORGELET, *serving],
                 env=self._environment({}),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -86,8 +92,15 @@ class Machine:
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """SIGCONT."""
+        """SIGCONT, also of what carries the daemon there: it stops together with its child."""
         self._signal(signal.SIGCONT)
+        if self._daemon is not None:
+            self._daemon.send_signal(signal.SIGCONT)
+
+    @property
+    def serves(self) -> bool:
+        """Whether the daemon's process is there, frozen or not."""
+        return self._daemon is not None and self._daemon.poll() is None
 
     def cut(self) -> None:
         """Part the machine from everybody; what runs there goes on."""
@@ -111,9 +124,25 @@ class Machine:
         """Mount it again."""
         self.engine.run("umount", str(console.storage))
 
+    @contextlib.contextmanager
+    def full(self, folder: str) -> Iterator[None]:
+        """No room at all in a folder of the engine's data root, as on a disk that is full."""
+        place = self.engine.root / "data" / folder
+        self.engine.run("mount", "-t", "tmpfs", "-o", "size=4k,mode=0700", "none", str(place))
+        try:
+            self.engine.run("sh", "-c", f"head -c 8k /dev/zero > {place}/ballast || true")
+            yield
+        finally:
+            self.engine.run("umount", str(place))
+
     def containers(self) -> list[dict[str, Any]]:
         """Every container that the engine lists."""
         return self.engine.engine.list_containers()
+
+    def remove_containers(self) -> None:
+        """End and remove every container, whoever's it is."""
+        for listed in self.containers():
+            self.engine.engine.remove(listed["Id"], force=True)
 
     @property
     def daemon_pid(self) -> int:
@@ -151,7 +180,7 @@ class Machine:
     def _end(self, number: signal.Signals) -> None:
         if self._daemon is None:
             return
-        self._signal(signal.SIGCONT)
+        self.thaw()
         self._signal(number)
         self._daemon.wait(20)
         self._daemon = None
@@ -163,6 +192,8 @@ class Farm:
 
     console: ConsoleProcess
     machines: list[Machine]
+    token: str
+    """An administrator's."""
 
     def find(self, name: str) -> Machine:
         return next(machine for machine in self.machines if machine.name == name)
@@ -173,7 +204,11 @@ class Farm:
 
     def nodes(self) -> Any:  # noqa: ANN401 - a JSON answer
         """What the console says of all nodes."""
-        return self.console.get(f"/api/v1/fleets/{FLEET}", self.console.token("--scopes", "read,admin"))["nodes"]
+        return self.look()["nodes"]
+
+    def look(self) -> Any:  # noqa: ANN401 - a JSON answer
+        """What the console says of the fleet."""
+        return self.console.get(f"/api/v1/fleets/{FLEET}", self.token)
 
     def new_token(self, fleet: str = FLEET) -> str:
         """A new join token."""
@@ -190,21 +225,35 @@ class Farm:
 
 
 @contextlib.contextmanager
-def farm(folder: Path, engines: list[PrivateEngine], settings: Mapping[str, str] | None = None) -> Iterator[Farm]:
-    """A console with one fleet that a machine for each of `engines` has joined; all serve and take jobs."""
+def farm(
+    folder: Path,
+    engines: Sequence[PrivateEngine],
+    settings: Mapping[str, str] | None = None,
+    machine_settings: Sequence[Mapping[str, str]] = (),
+    port: int = PORT,
+) -> Iterator[Farm]:
+    """A console with one fleet that a machine for each of `engines` has joined; all serve and take jobs.
+
+    At the end no container of its jobs is left: another console would take it for a stranger's.
+    """
     own = {
         "FORGE_DEFAULT_FLEET_KIND": "node",
+        "FORGE_NODE_HEARTBEAT_S": "1",
+        "FORGE_NODE_LAUNCH_TIMEOUT_S": "8",
+        "FORGE_NODE_REQUEST_TIMEOUT_S": "4",
         "FORGE_RECONCILE_S": "2",
         **(settings or {}),
     }
     console = ConsoleProcess(folder, "/nonexistent.sock", own)
     console.environment["FORGE_LISTEN"] = f"0.0.0.0:{console.port}"
-    machines = [Machine(engine, folder / f"machine-{number}") for number, engine in enumerate(engines, 1)]
+    machines = [Machine(engine, folder / f"machine-{number}", port=port) for number, engine in enumerate(engines, 1)]
+    for machine, chosen in zip(machines, machine_settings, strict=False):
+        machine.settings.update(chosen)
     try:
         console.init()
         console.sf("login", "--server", console.url, typed=console.token("--scopes", "read,submit,admin"))
         console.sf("fleet", "create", FLEET, "--kind", "node")
-        made = Farm(console, machines)
+        made = Farm(console, machines, console.token("--scopes", "read,submit,admin"))
         for machine in machines:
             host_image(machine.engine)
             machine.join(console, made.new_token())
@@ -215,3 +264,5 @@ def farm(folder: Path, engines: list[PrivateEngine], settings: Mapping[str, str]
         for machine in machines:
             machine.kill()
         console.close()
+        for machine in machines:
+            machine.remove_containers()

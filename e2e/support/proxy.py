@@ -1,6 +1,7 @@
 """A proxy before an engine's socket that loses, holds or refuses what passes, as a bad moment would."""
 
 import contextlib
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -96,12 +97,22 @@ class EngineProxy:
         head = client.recv(_PIECE_BYTES)
         rule = self._take_rule(head.partition(b"\r\n")[0].decode(errors="replace"))
         if rule is not None and rule.kind == "hold":
+            head = _complete(head, client)
             rule.reached.set()
             rule.release.wait()
+            # It has arrived as a whole: that whoever sent it died meanwhile is not passed on.
+            engine.connect(self._engine_socket)
+            engine.sendall(head)
+            self._answer(rule, client, engine)
+            return
         engine.connect(self._engine_socket)
         engine.sendall(head)
         upward = threading.Thread(target=_pump, args=(client, engine), daemon=True)
         upward.start()
+        self._answer(rule, client, engine)
+        upward.join()
+
+    def _answer(self, rule: _Rule | None, client: socket.socket, engine: socket.socket) -> None:
         if rule is not None and rule.kind == "lose":
             engine.recv(_PIECE_BYTES)
             rule.reached.set()
@@ -109,7 +120,6 @@ class EngineProxy:
             _pump(engine, client)
         with contextlib.suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
-        upward.join()
 
     def _take_rule(self, first_line: str) -> _Rule | None:
         with self._lock:
@@ -128,6 +138,15 @@ def engine_proxy(path: Path, engine_socket: str) -> Iterator[EngineProxy]:
         yield proxy
     finally:
         proxy.close()
+
+
+def _complete(request: bytes, client: socket.socket) -> bytes:
+    """The request with all of its body."""
+    found = re.search(rb"(?i)\r\ncontent-length: *(\d+)", request)
+    whole = request.index(b"\r\n\r\n") + 4 + (int(found[1]) if found else 0)
+    while len(request) < whole and (piece := client.recv(_PIECE_BYTES)):
+        request += piece
+    return request
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:

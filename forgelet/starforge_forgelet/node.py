@@ -155,7 +155,7 @@ def build_node(settings: NodeSettings, state: NodeState, identity: NodeIdentity)
         install=identity.install,
         node=identity.node,
         state_dir=state.host_dir,
-        secrets_root=settings.secrets_dir,
+        secrets_root=settings.secrets_dir / identity.install,  # a daemon of another install may share it
         gpu_runtime=settings.gpu_runtime,
         storage=StorageMark(root=Path(identity.storage_root), content=identity.storage_id),
     )

@@ -14,12 +14,12 @@ _EMPTY: Final = 0x2800
 def draw_curve(steps: Sequence[float], values: Sequence[float], *, title: str, width: int, height: int = 8) -> str:
     """The curve through (`steps`, `values`) as `height` lines of dots with a title above and the steps below.
 
-    No line is longer than `width` columns (24 at least). Values that are not finite leave a gap and are counted in
-    the title. A curve with no finite value says so.
+    No line is longer than `width` columns (24 at least). Values that are not finite leave a gap and are told of
+    in the title. A curve with no finite value says so.
     """
     width = max(width, _MIN_WIDTH)
     points = [(step, value) for step, value in zip(steps, values, strict=True) if math.isfinite(value)]
-    missing = len(values) - len(points)
+    missing = len(points) < len(values)
     if not points:
         return f"{title}: no finite value"[:width]
     low, high = min(value for _, value in points), max(value for _, value in points)
@@ -28,7 +28,7 @@ def draw_curve(steps: Sequence[float], values: Sequence[float], *, title: str, w
     columns = width - margin - 2
     cells = _plot(points, columns, height)
     last = f"{title}  last {_number(points[-1][1])} at step {_number(points[-1][0])}"
-    lines = [(last + (f", {missing} not finite" if missing else ""))[:width]]
+    lines = [(last + (", with values that are not finite" if missing else ""))[:width]]
     for index, row in enumerate(cells):
         label = {0: labels[0], height - 1: labels[1]}.get(index, "")
         lines.append(f"{label:>{margin}} ┤{''.join(chr(_EMPTY + cell) for cell in row)}")

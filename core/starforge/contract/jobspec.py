@@ -179,6 +179,11 @@ class Spec(Frozen):
     init_from: Annotated[str, StringConstraints(pattern=_CHECKPOINT)] | None = None
     observability: Annotated[str, StringConstraints(pattern=_OBSERVABILITY)] = "platform"
 
+    @property
+    def init_from_job(self) -> str | None:
+        """The id of the job whose checkpoint this one starts from."""
+        return None if self.init_from is None else self.init_from.split("/")[1]
+
 
 class JobSpec(Frozen):
     """One submission."""

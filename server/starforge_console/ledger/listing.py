@@ -26,6 +26,16 @@ class JobLine:
     retries_left: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Some of a job's events, oldest first; `earlier` and `later` are the ends beyond which there are more."""
+
+    events: tuple[EventRecord, ...]
+    total: int
+    earlier: int | None
+    later: int | None
+
+
 def search_jobs(connection: Connection, wanted: JobSearch, limit: int, offset: int) -> list[JobLine]:
     """One page of the jobs that are wanted, newest first."""
     query = apply_search(_line_query(), wanted).order_by(jobs.c.submitted_at.desc(), jobs.c.id.desc())
@@ -76,11 +86,26 @@ def load_last_event(connection: Connection, job_id: str | None = None) -> int:
     return int(connection.execute(query).scalar() or 0)
 
 
-def list_newest_events(connection: Connection, job_id: str, limit: int) -> list[EventRecord]:
-    """The job's newest events, oldest of them first."""
-    query = select(events).where(events.c.job_id == job_id).order_by(events.c.number.desc()).limit(limit)
-    rows = connection.execute(query).all()
-    return [EventRecord(**dict(row._mapping)) for row in reversed(rows)]  # noqa: SLF001 - `count` is a method of rows
+def load_history(
+    connection: Connection, job_id: str, limit: int, *, before: int | None = None, after: int | None = None
+) -> History:
+    """At most `limit` of the job's events: the newest, those right before a number, or those right after one."""
+    mine = events.c.job_id == job_id
+    query = select(events).where(mine)
+    if after is not None:
+        query = query.where(events.c.number > after).order_by(events.c.number)
+    elif before is not None:
+        query = query.where(events.c.number < before).order_by(events.c.number.desc())
+    else:
+        query = query.order_by(events.c.number.desc())
+    rows = sorted(connection.execute(query.limit(limit)).all(), key=lambda row: row.number)
+    found = tuple(EventRecord(**dict(row._mapping)) for row in rows)  # noqa: SLF001 - `count` is a method of rows
+    total, first, last = connection.execute(
+        select(func.count(), func.min(events.c.number), func.max(events.c.number)).where(mine)
+    ).one()
+    earlier = found[0].number if found and found[0].number > first else None
+    later = found[-1].number if found and found[-1].number < last else None
+    return History(events=found, total=total, earlier=earlier, later=later)
 
 
 def list_touched(connection: Connection, ids: Sequence[str], after: int) -> set[str]:

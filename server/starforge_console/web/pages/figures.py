@@ -20,7 +20,7 @@ HEIGHT: Final = 232
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve of a figure. `points` are those of an SVG polyline; `odd` counts what is no number."""
+    """One curve of a figure. `points` are those of an SVG polyline; `odd`: some values are no finite numbers."""
 
     key: str
     total: int
@@ -28,7 +28,7 @@ class Line:
     last: float | str | None
     last_step: int | None
     points: str
-    odd: int
+    odd: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _line(curve: Curve, numbers: Sequence[float | None], box: _Box) -> Line:
         last=curve.values[-1] if curve.values else None,
         last_step=curve.steps[-1] if curve.steps else None,
         points=points,
-        odd=sum(value is None for value in numbers),
+        odd=None in numbers,
     )
 
 

@@ -7,16 +7,17 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from starforge.errors import NotFound
+from starforge_console.ledger.listing import load_history
 from starforge_console.ledger.views import list_attempts, load_job
 from starforge_console.web.attempts import choose_attempt
 from starforge_console.web.deps import ApiServices, Services
 from starforge_console.web.pages.figures import choose_groups, load_figures, pick_primary
-from starforge_console.web.pages.job_view import JobPage, load_job_page
+from starforge_console.web.pages.job_view import EVENTS_SHOWN, JobPage, load_job_page
 from starforge_console.web.pages.log_view import load_log
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed, account_of, load_form
 
-VIEWS: Final = ("run", "outputs", "config", "admission")
+VIEWS: Final = ("run", "outputs", "config", "admission", "history")
 PIECE_BYTES: Final = 1 << 20
 KEYS_AT_MOST: Final = 24
 POINTS: Final = 1000
@@ -24,6 +25,7 @@ POINTS: Final = 1000
 router = APIRouter(include_in_schema=False)
 
 Keys = Annotated[list[str], Query(max_length=KEYS_AT_MOST)]
+Event = Annotated[int | None, Query(ge=0, le=1 << 62)]
 Number = Annotated[int | None, Query(ge=1, le=1_000_000)]
 
 
@@ -39,13 +41,15 @@ async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
     log: Annotated[int | None, Query(ge=0, le=1 << 53)] = None,
     find: Annotated[str, Query(max_length=200)] = "",
     keys: Keys = [],  # noqa: B006 - read only
+    before: Event = None,
+    after: Event = None,
     done: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
     """Everything about one job, in views."""
     page = await load_job_page(services, job_id, attempt)
     shown = view if view in VIEWS else "run"
     may = visit.may_change(page.line.job.user_id)
-    values: dict[str, Any] = {"nav": "jobs", "page": page, "view": shown, "may": may}
+    values: dict[str, Any] = {"nav": "jobs", "page": page, "history": page.history, "view": shown, "may": may}
     if shown == "run":
         figures = await load_figures(services.curves, job_id, choose_groups(sorted(page.keys), keys))
         text = await load_log(services.logs, page.attempt, log, find)
@@ -58,6 +62,9 @@ async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
             "pinned": attempt is not None,
             "live": _live_address(page, None if log is not None or find else str(text.place), attempt),
         }
+    elif shown == "history":
+        asked = {"before": before, "after": after}
+        values["history"] = await services.ledger.read(lambda c: load_history(c, job_id, EVENTS_SHOWN, **asked))
     values["done"] = "job.stop_asked" if done == "stop" and page.is_stopping else ""
     return pages.look.page(visit, "job.html", **values)
 

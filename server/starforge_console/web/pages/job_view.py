@@ -4,15 +4,15 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from starforge.contract.api import AdmissionRecord, AttemptView, CheckpointView, EventView, LogState, Outputs
+from starforge.contract.api import AdmissionRecord, AttemptView, CheckpointView, LogState, Outputs
 from starforge.contract.jobspec import JobSpec
-from starforge.contract.states import DesiredState, has_ended_for_good
-from starforge_console.ledger.listing import JobLine, list_newest_events, load_lines
+from starforge.contract.states import FREE_OF_CHARGE, DesiredState, has_ended_for_good
+from starforge_console.ledger.listing import History, JobLine, load_history, load_lines
 from starforge_console.ledger.series import list_keys
 from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
 from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs
 from starforge_console.web.deps import ApiServices
-from starforge_console.web.views import build_attempt, build_event
+from starforge_console.web.views import build_attempt
 
 EVENTS_SHOWN: Final = 200
 _BETWEEN: Final = re.compile(r"\s*;\s*")
@@ -26,7 +26,7 @@ class JobPage:
     spec: JobSpec
     spec_digest: str
     admission: AdmissionRecord
-    events: tuple[EventView, ...]
+    history: History
     attempts: tuple[AttemptView, ...]
     outputs: Outputs
     log: LogState
@@ -42,7 +42,7 @@ class JobPage:
     @property
     def last_event(self) -> int:
         """The number of its newest event."""
-        return self.events[-1].number if self.events else 0
+        return self.history.events[-1].number if self.history.events else 0
 
     @property
     def has_ended(self) -> bool:
@@ -64,6 +64,10 @@ class JobPage:
         """The image that the newest attempt really ran."""
         return next((one.image_id for one in reversed(self.attempts) if one.image_id), None)
 
+    def was_free(self, attempt: AttemptView) -> bool:
+        """Whether the attempt ended for a reason that costs the job no retry."""
+        return attempt.reason in FREE_OF_CHARGE
+
     @property
     def committed(self) -> list[CheckpointView]:
         """The checkpoints that a job can go on from."""
@@ -72,11 +76,11 @@ class JobPage:
 
 async def load_job_page(services: ApiServices, job_id: str, attempt: int | None = None) -> JobPage:
     """The job at this moment; of several attempts' logs that of `attempt`, else of the newest. Raises NotFound."""
-    record, documents, events, attempts, lines = await services.ledger.read(
+    record, documents, history, attempts, lines = await services.ledger.read(
         lambda c: (
             load_job(c, job_id),
             load_documents(c, job_id),
-            list_newest_events(c, job_id, EVENTS_SHOWN),
+            load_history(c, job_id, EVENTS_SHOWN),
             list_attempts(c, job_id),
             load_lines(c, [job_id]),
         )
@@ -87,7 +91,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
         spec=JobSpec.model_validate_json(documents.spec),
         spec_digest=documents.spec_digest,
         admission=AdmissionRecord.model_validate_json(documents.admission),
-        events=tuple(map(build_event, events)),
+        history=history,
         attempts=tuple(map(build_attempt, attempts)),
         outputs=await load_outputs(services, attempts),
         log=await load_log_state(services, shown),

@@ -285,7 +285,7 @@ async def read_log_news(services: ApiServices, look: Look, words: Words, attempt
 
 def render_parts(look: Look, words: Words, page: JobPage, *, may: bool) -> dict[str, str]:
     """The parts of a job's page that change while it is looked at, by name."""
-    return {name: look.part(words, f"job/{name}.html", page=page, may=may) for name in PARTS}
+    return {name: look.part(words, f"job/{name}.html", page=page, history=page.history, may=may) for name in PARTS}
 
 
 @lru_cache(maxsize=4096)

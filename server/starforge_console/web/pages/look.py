@@ -10,7 +10,6 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 import starforge
-from starforge.contract.states import FREE_OF_CHARGE
 from starforge_console.web.i18n.words import LANGUAGES, Words
 from starforge_console.web.pages import formats
 from starforge_console.web.pages.assets import Assets
@@ -49,7 +48,6 @@ class Look:
         )
         self._environment.globals |= {
             "asset": assets.url,
-            "free_of_charge": FREE_OF_CHARGE,
             "icon": self._icon,
             "languages": LANGUAGES,
             "public_url": public_url.rstrip("/"),

@@ -72,11 +72,10 @@ function showValues(figure, index) {
   });
 }
 
-function countOdd(figure) {
-  const odd = Object.values(figure.curves).flatMap(({ values }) => values).filter((v) => typeof v === "string").length;
-  const note = figure.querySelector(".odd");
-  note.hidden = odd === 0;
-  note.textContent = panel.dataset.odd.replace("{n}", odd);
+/** A sample may leave out what the server saw, so what was told of once stays told of. */
+function showOdd(figure) {
+  if (Object.values(figure.curves).some(({ values }) => values.some((v) => typeof v === "string")))
+    figure.querySelector(".odd").hidden = false;
 }
 
 function draw(figure) {
@@ -101,7 +100,7 @@ function draw(figure) {
   figure.chart = chart;
   figure.shape = chart.series.length;
   showValues(figure, null);
-  countOdd(figure);
+  showOdd(figure);
 }
 
 const isZoomed = (u) => { const x = u.data[0]; return x.length > 0 && (u.scales.x.min > x[0] || u.scales.x.max < x.at(-1)); };
@@ -116,7 +115,7 @@ function update(figure) {
     if (zoomed) chart.setScale("x", { min, max });
   });
   if (chart.cursor.idx === null || chart.cursor.idx === undefined) showValues(figure, null);
-  countOdd(figure);
+  showOdd(figure);
 }
 
 async function load() {

@@ -1,4 +1,4 @@
-"""What the pages for contributors name exists: each path and each dotted name of ours in backticks in `docs/dev`."""
+"""What pages name exists: each path, test and dotted name of ours in backticks, in `docs/dev` and tables of promises."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from typing import Final
 
 from tools.tree import load_files
 
-PAGES: Final = "docs/dev/*.md"
+PAGES: Final = ("docs/dev/*.md", "docs/*/ops/executor-backends.md")
 TOP_FOLDERS: Final = frozenset(
     {"core", "server", "forgelet", "docs", "tools", "e2e", "bench", "examples", "tests", "changes"}
 )
@@ -38,9 +38,12 @@ def find_violations(root: Path) -> list[str]:
     parts = {name for package in IN_PACKAGES for name in _list_children(package, present)}
     names = _Names(root, present)
     violations = []
-    for page in load_files(root, PAGES):
+    for page in load_files(root, *PAGES):
         for number, span in _spans(root / page):
-            if _PATH.fullmatch(span) and _is_ours(span):
+            file, _, test = span.partition("::")
+            if test and _is_ours(file):
+                missing = not _is_there(file, present) or not names.defines(file, test)
+            elif _PATH.fullmatch(span) and _is_ours(span):
                 missing = not _is_there(span.rstrip("/"), present | folders)
             elif _PATH.fullmatch(span) and span.split("/", maxsplit=1)[0] in parts:
                 missing = not _is_in_a_package(span.rstrip("/"), present | folders)
@@ -119,6 +122,12 @@ class _Names:
                 if file in self._present:
                     return _defines(self._load(file).body, rest)
         return False
+
+    def defines(self, file: str, name: str) -> bool:
+        """Whether `file`, which exists, defines `name` at its top, or in one of its classes."""
+        body = self._load(file).body
+        classes = [statement.body for statement in body if isinstance(statement, ast.ClassDef)]
+        return any(_defines(one, [name]) for one in (body, *classes))
 
     def _load(self, file: str) -> ast.Module:
         if file not in self._trees:

@@ -47,6 +47,8 @@ def _violations(tmp_path: Path, text: str) -> list[str]:
         "cli/output",
         "cli/",
         "starforge.loop",
+        "core/starforge/loop.py::decide",
+        "core/starforge/loop.py::run",
         "starforge.loop.LIMIT",
         "starforge.loop.Loop.run",
         "starforge.loop.decide",
@@ -67,6 +69,8 @@ def test_what_exists_may_be_named(tmp_path: Path, name: str) -> None:
         "core/gone/<kind>.py",
         "cli/gone",
         "cli/gone.py",
+        "core/starforge/loop.py::test_gone",
+        "core/starforge/gone.py::decide",
         "starforge.gone",
         "starforge.loop.GONE",
         "starforge.loop.Loop.gone",
@@ -77,6 +81,15 @@ def test_what_does_not_exist_is_refused_with_its_line(tmp_path: Path, name: str)
     assert _violations(tmp_path, f"# A page\n\nSee `{name}`.\n") == [
         f"docs/dev/page.md:3: names `{name}`, which does not exist"
     ]
+
+
+@pytest.mark.parametrize("language", ["en", "zh-Hans"])
+def test_a_table_of_promises_names_only_what_exists_in_each_language(tmp_path: Path, language: str) -> None:
+    page = f"docs/{language}/ops/executor-backends.md"
+    tree = build_tree(
+        tmp_path, {**FILES, page: "| a promise | `core/starforge/loop.py` | `tools/legs.py::test_gone` |\n"}
+    )
+    assert find_violations(tree) == [f"{page}:1: names `tools/legs.py::test_gone`, which does not exist"]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ test-fast: dev ## The inner loop: unit and property tests, no engine
 
 .PHONY: e2e
 e2e: dev ## One end-to-end leg on real daemons: make e2e T=main
-	@tools/needs.sh engine tini $(if $(filter pages,$(T)),browser)
+	@tools/needs.sh engine tini $(if $(filter pages,$(T)),browser) $(if $(filter install,$(T)),systemd)
 	@$(PY) -m tools.legs e2e-$(T)
 
 .PHONY: demo
@@ -74,5 +74,5 @@ lock: dev ## Write requirements.lock anew from the declared dependencies
 
 .PHONY: ci
 ci: check ## What continuous integration runs: the checks and every leg marked ci in tests/floors.toml
-	@tools/needs.sh engine interpreters rsync tini browser
+	@tools/needs.sh engine interpreters rsync tini browser systemd
 	@$(PY) -m tools.legs --ci

@@ -16,7 +16,8 @@ package_of() {
     rsync) echo rsync ;; # the recipe for a backup is tried
     tini) echo tini ;;
     browser) echo "chromium fonts-noto-cjk" ;;
-    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters rsync tini browser" >&2; exit 2 ;;
+    systemd) echo "systemd systemd-sysv dbus" ;; # its files, for machines of tests that run it
+    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters rsync tini browser systemd" >&2; exit 2 ;;
   esac
 }
 
@@ -27,6 +28,7 @@ is_present() {
     interpreters) has_second_interpreter ;;
     rsync) has_all rsync ;;
     tini) command -v tini >/dev/null || command -v docker-init >/dev/null ;;
+    systemd) [ -x /usr/lib/systemd/systemd ] && has_all apt-cache dpkg-query systemctl dbus-daemon ;;
     browser) command -v chromium >/dev/null && fc-list 2>/dev/null | grep 'Noto Sans CJK' >/dev/null ;;
   esac
 }

@@ -1,5 +1,6 @@
 """One engine for the folder; for each module a console that serves forgelet, for each test a fresh machine."""
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,12 +8,12 @@ import pytest
 
 from e2e.support.clean_machine import CleanMachine, clean_machine
 from e2e.support.clean_root import find_obstacle as find_root_obstacle
-from e2e.support.clean_root import find_or_build_root
+from e2e.support.clean_root import find_or_build_root, load_python
 from e2e.support.engines import PrivateEngine, find_obstacle, private_engine
 from e2e.support.images import host_image
 from e2e.support.installing import Site, build_site
 
-_ROOTS = Path(__file__).parents[3] / "build" / "roots"
+_ROOTS = Path(__file__).parents[2] / "build" / "roots"
 
 
 @pytest.fixture(scope="session")
@@ -35,15 +36,21 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateEngine]:
 
 
 @pytest.fixture(scope="module")
-def site(host: PrivateEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def console_site(host: PrivateEngine, clean_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("site")
     for parent in (folder, *folder.parents[:3]):
         parent.chmod(parent.stat().st_mode | 0o055)  # the job's user has to pass
-    made = build_site(folder, host)
+    made = build_site(folder, host, load_python(clean_root))
     try:
         yield made
     finally:
         made.console.close()
+
+
+@pytest.fixture
+def site(console_site: Site, tmp_path: Path) -> Site:
+    """The console with a fleet of the test's own, on which no machine of another test is."""
+    return console_site.with_fleet(f"f{hashlib.sha256(str(tmp_path).encode()).hexdigest()[:8]}")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from e2e.support.engines import PrivateEngine
 from e2e.support.front import Front, tls_front
 from e2e.support.installing import Site
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
@@ -39,8 +39,7 @@ def test_the_script_carries_the_ca_along_for_every_step_and_for_the_daemon(
     assert done.returncode == 0, done.stderr
     assert "the console hears it" in done.stderr
     assert front.ca_file.read_text().strip() == machine.read("/opt/starforge/forgelet/console-ca.pem").strip()
-    (node,) = site.nodes()
-    wait_for(lambda: site.status(str(node["name"])) == "ready", "the node to take jobs")
+    wait_for(lambda: site.status(machine.find_node()) == "ready", "the node to take jobs")
 
 
 def test_without_the_ca_nothing_is_fetched(

@@ -6,7 +6,7 @@ from e2e.support.clean_machine import PREFIX, STATE, CleanMachine, fetch
 from e2e.support.clean_root import has_third_shell
 from e2e.support.installing import Site
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
 STEP = 37
 SHELLS = ["dash", "bash", *(["ash"] if has_third_shell() else [])]
@@ -85,7 +85,7 @@ def test_a_machine_that_has_not_joined_needs_a_token_and_a_bad_one_switches_noth
 ) -> None:
     done = machine.install(site.console)
     assert (done.returncode, "set FORGE_FLEET and FORGE_JOIN_TOKEN" in done.stderr) == (1, True)
-    done = machine.install(site.console, FORGE_FLEET="farm", FORGE_JOIN_TOKEN="sfj_wrong")  # noqa: S106 - no token
+    done = machine.install(site.console, FORGE_FLEET=site.fleet, FORGE_JOIN_TOKEN="sfj_wrong")  # noqa: S106 - no token
     assert (done.returncode, "this machine did not join" in done.stderr) == (1, True)
     assert "sfj_wrong" not in done.stdout + done.stderr
     assert machine.current() == ""

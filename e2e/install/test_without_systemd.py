@@ -6,9 +6,9 @@ from e2e.support.clean_machine import PREFIX, STATE, CleanMachine
 from e2e.support.console import wait_for
 from e2e.support.held_job import HeldJob
 from e2e.support.images import HOST_IMAGE
-from e2e.support.installing import FLEET, Site
+from e2e.support.installing import Site
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
 
 def test_running_it_again_is_the_upgrade_and_a_running_job_stays_as_it_is(machine: CleanMachine, site: Site) -> None:
@@ -16,10 +16,10 @@ def test_running_it_again_is_the_upgrade_and_a_running_job_stays_as_it_is(machin
     assert done.returncode == 0, done.stderr
     daemon = machine.spawn(done.stdout.splitlines()[-1])
     first = machine.current()
-    (name,) = [str(node["name"]) for node in site.nodes()]
+    name = machine.find_node()
     wait_for(lambda: site.status(name) == "ready", "the node to take jobs")
 
-    held = HeldJob(site, HOST_IMAGE, FLEET)
+    held = HeldJob(site, HOST_IMAGE)
     (container,) = machine.engine.engine.list_containers("forge.attempt")
 
     site.change_forgelet("unit.py", after='\nNEWER = "newer"\n')
@@ -30,7 +30,7 @@ def test_running_it_again_is_the_upgrade_and_a_running_job_stays_as_it_is(machin
     machine.end(daemon)
     daemon = machine.spawn(again.stdout.splitlines()[-1])
     wait_for(lambda: machine.run("forgelet", "doctor", "--wait-heartbeat", "20").returncode == 0, "a heartbeat")
-    assert [node["name"] for node in site.nodes()] == [name]
+    assert machine.find_node() == name
 
     refused = machine.install(site.console, "--uninstall")
     assert (refused.returncode, "nothing was removed" in refused.stderr) == (1, True)

@@ -5,6 +5,7 @@ systemd whose services and cgroups are its own.
 """
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -155,6 +156,10 @@ class CleanMachine:
         done = self.run("cat", path)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def find_node(self) -> str:
+        """The name that its console knows it by."""
+        return str(json.loads(self.read(f"{STATE}/identity.json"))["node"])
 
     def list_versions(self) -> list[str]:
         """The folders of versions that are there."""

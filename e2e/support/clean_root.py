@@ -37,6 +37,16 @@ def find_obstacle() -> str | None:
     return f"a clean root needs the packages {', '.join(absent)}" if absent else None
 
 
+def load_python(root: Path) -> str:
+    """The version of Python in a root, such as 3.11."""
+    return subprocess.run(
+        ["chroot", root, "python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+
+
 def has_third_shell() -> bool:
     """Whether roots that are made here have a third shell, `ash`."""
     return _is_installed(_THIRD_SHELL)

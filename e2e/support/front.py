@@ -6,8 +6,9 @@ import datetime as dt
 import ipaddress
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -36,41 +37,44 @@ def tls_front(address: str, target_port: int, folder: Path) -> Iterator[Front]:
     _write_certificates(address, ca_file, chain)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(chain)
-    loop = asyncio.new_event_loop()
-    ready: threading.Event = threading.Event()
-    stop = asyncio.Event()
-    ports: list[int] = []
-
-    async def serve() -> None:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await _pass_on(reader, writer, target_port)
-
-        server = await asyncio.start_server(handle, address, 0, ssl=context)
-        ports.append(int(server.sockets[0].getsockname()[1]))
-        ready.set()
-        await stop.wait()
-        server.close()
-
-    def run() -> None:
-        with contextlib.closing(loop):
-            loop.run_until_complete(serve())
-            left = asyncio.all_tasks(loop)
-            for task in left:
-                task.cancel()
-            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-
-    thread = threading.Thread(target=run, name="tls front", daemon=True)
+    door = _Door(address, target_port, context)
+    thread = threading.Thread(target=lambda: asyncio.run(door.serve()), name="tls front", daemon=True)
     thread.start()
-    if not ready.wait(20):
+    if not door.ready.wait(20):
         raise TimeoutError("the TLS front did not start")
     try:
-        yield Front(ports[0], ca_file)
+        yield Front(door.port, ca_file)
     finally:
-        loop.call_soon_threadsafe(stop.set)
+        door.close()
         thread.join(20)
 
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target_port: int) -> None:
+class _Door:
+    """The loop of a front, in a thread of its own."""
+
+    def __init__(self, address: str, target_port: int, context: ssl.SSLContext) -> None:
+        self.ready = threading.Event()
+        self.port = 0
+        self._place = (address, target_port, context)
+        self._end: Callable[[], object] = lambda: None
+
+    async def serve(self) -> None:
+        """Until `close`; what is under way then is cut."""
+        address, target_port, context = self._place
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        server = await asyncio.start_server(partial(_pass_on, target_port), address, 0, ssl=context)
+        self.port = int(server.sockets[0].getsockname()[1])
+        self._end = partial(loop.call_soon_threadsafe, stop.set)
+        self.ready.set()
+        await stop.wait()
+        server.close()
+
+    def close(self) -> None:
+        """End it; from any thread."""
+        self._end()
+
+
+async def _pass_on(target_port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError, asyncio.IncompleteReadError):
         to_read, to_write = await asyncio.open_connection("127.0.0.1", target_port)
         tasks = [asyncio.create_task(_copy(reader, to_write)), asyncio.create_task(_copy(to_read, writer))]

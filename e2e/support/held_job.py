@@ -1,7 +1,5 @@
 """A job that runs until a test lets it go on, so that something can be done around it."""
 
-from pathlib import Path
-
 from e2e.support.console import wait_for
 from e2e.support.installing import Site
 from e2e.support.projects import Experiment, make_experiment, write_script
@@ -10,20 +8,17 @@ _SCRIPT = 'touch "$FORGE_OUT_DIR/waiting"; until [ -e "$FORGE_OUT_DIR/release" ]
 
 
 class HeldJob:
-    """One such job on `fleet`; running when this is made."""
+    """One such job on the site's fleet; running when this is made."""
 
-    def __init__(self, site: Site, image: str, fleet: str) -> None:
-        self._before = set(site.console.storage.rglob("waiting"))
-        self.experiment: Experiment = make_experiment(site.console, image, "exit 0")
-        write_script(self.experiment, _SCRIPT)
-        self.job = self.experiment.submit("--fleet", fleet, profile="h200:1")
-        self.experiment.wait_state(self.job, "RUNNING")
-        self._mark: Path = wait_for(lambda: self._find_mark(site), "the job's script to wait")
+    def __init__(self, site: Site, image: str) -> None:
+        self._experiment: Experiment = make_experiment(site.console, image, "exit 0", site.fleet)
+        write_script(self._experiment, _SCRIPT)
+        self._job = self._experiment.submit("--fleet", site.fleet, profile="h200:1")
+        self._experiment.wait_state(self._job, "RUNNING", limit_s=180)
+        self._out = site.console.storage / "runs" / self._job / "out"
+        wait_for((self._out / "waiting").exists, "the job's script to wait")
 
     def finish(self) -> str:
         """Let it end; gives the state that it ended in."""
-        self._mark.with_name("release").touch()
-        return str(self.experiment.wait_end(self.job)["job"]["state"])
-
-    def _find_mark(self, site: Site) -> Path | None:
-        return next(iter(set(site.console.storage.rglob("waiting")) - self._before), None)
+        (self._out / "release").touch()
+        return str(self._experiment.wait_end(self._job)["job"]["state"])

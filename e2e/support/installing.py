@@ -6,36 +6,42 @@ import json
 import os
 import shutil
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from e2e.support.console import ConsoleProcess
 from e2e.support.engines import PrivateEngine
 
-FLEET: Final = "farm"
 CACHE: Final = Path(__file__).parents[2] / "build" / "wheels"
 _OWN: Final = "starforge_*.whl"
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The console, and the folder where its wheels lie."""
+    """The console, the folder where its wheels lie, and one of its fleets."""
 
     console: ConsoleProcess
     admin: str
+    python: str
+    fleet: str = ""
 
     @property
     def wheelhouse(self) -> Path:
         return self.console.folder / "state" / "wheelhouse"
 
+    def with_fleet(self, name: str) -> "Site":
+        """The same with a new fleet: machines of other tests are no part of it."""
+        self.console.sf("fleet", "create", name, "--kind", "node")
+        return replace(self, fleet=name)
+
     def new_token(self) -> str:
         """A new join token."""
-        return str(json.loads(self.console.sf("fleet", "token", FLEET, "--json").stdout)["token"])
+        return str(json.loads(self.console.sf("fleet", "token", self.fleet, "--json").stdout)["token"])
 
     def nodes(self) -> list[dict[str, object]]:
         """What the console says of the fleet's nodes."""
-        found: list[dict[str, object]] = self.console.get(f"/api/v1/fleets/{FLEET}", self.admin)["nodes"]
+        found: list[dict[str, object]] = self.console.get(f"/api/v1/fleets/{self.fleet}", self.admin)["nodes"]
         return found
 
     def status(self, name: str) -> str:
@@ -44,7 +50,21 @@ class Site:
 
     def joining(self) -> dict[str, str]:
         """What the pasted line gives to the script."""
-        return {"FORGE_FLEET": FLEET, "FORGE_JOIN_TOKEN": self.new_token()}
+        return {"FORGE_FLEET": self.fleet, "FORGE_JOIN_TOKEN": self.new_token()}
+
+    def fill(self) -> None:
+        """Third-party wheels are downloaded once for all runs, as `make dev` does it; our own are built anew."""
+        CACHE.mkdir(parents=True, exist_ok=True)
+        self.wheelhouse.mkdir(mode=0o700, exist_ok=True)
+        for wheel in CACHE.glob("*.whl"):
+            shutil.copy(wheel, self.wheelhouse)
+        self.console.admin("wheelhouse", "add", "--python", self.python)
+        for wheel in self.wheelhouse.glob("*.whl"):
+            if wheel.match(_OWN) or (CACHE / wheel.name).exists():
+                continue
+            unfinished = CACHE / f".{wheel.name}.{os.getpid()}"
+            shutil.copy(wheel, unfinished)
+            unfinished.replace(CACHE / wheel.name)
 
     def change_forgelet(self, member: str, *, before: str = "", after: str = "") -> None:
         """Serve another forgelet of the same release: text put before or after one of its modules."""
@@ -52,8 +72,8 @@ class Site:
         rewrite_wheel(wheel, f"starforge_forgelet/{member}", before, after)
 
 
-def build_site(folder: Path, engine: PrivateEngine, settings: dict[str, str] | None = None) -> Site:
-    """A console that the machine on `engine` reaches, with a fleet and a full wheelhouse. Close its console."""
+def build_site(folder: Path, engine: PrivateEngine, python: str) -> Site:
+    """A console that machines on `engine` reach, with the wheels for `python`. Close its console."""
     console = ConsoleProcess(folder, "/nonexistent.sock", {"FORGE_DEFAULT_FLEET_KIND": "node"})
     console.environment |= {
         "FORGE_LISTEN": f"0.0.0.0:{console.port}",
@@ -61,15 +81,13 @@ def build_site(folder: Path, engine: PrivateEngine, settings: dict[str, str] | N
         "FORGE_INGEST_URL": f"http://{engine.gateway}:{console.ingest_port}",
         "FORGE_NODE_HEARTBEAT_S": "1",
         "FORGE_RECONCILE_S": "2",
-        **(settings or {}),
     }
     try:
         console.init()
         admin = console.token("--scopes", "read,submit,admin")
         console.sf("login", "--server", console.url, typed=admin)
-        console.sf("fleet", "create", FLEET, "--kind", "node")
-        site = Site(console, admin)
-        _fill(site)
+        site = Site(console, admin, python)
+        site.fill()
     except BaseException:
         console.close()
         raise
@@ -90,18 +108,3 @@ def rewrite_wheel(wheel: Path, member: str, before: str, after: str) -> None:
                 content = "\n".join([*lines, ""]).encode()
             new.writestr(name, content)
     changed.replace(wheel)
-
-
-def _fill(site: Site) -> None:
-    """Third-party wheels are downloaded once for all runs, as `make dev` does it; our own are built anew."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    site.wheelhouse.mkdir(mode=0o700, exist_ok=True)
-    for wheel in CACHE.glob("*.whl"):
-        shutil.copy(wheel, site.wheelhouse)
-    site.console.admin("wheelhouse", "add", "--python", "3.11")
-    for wheel in site.wheelhouse.glob("*.whl"):
-        if wheel.match(_OWN) or (CACHE / wheel.name).exists():
-            continue
-        unfinished = CACHE / f".{wheel.name}.{os.getpid()}"
-        shutil.copy(wheel, unfinished)
-        unfinished.replace(CACHE / wheel.name)

@@ -192,7 +192,7 @@ def list_wheels(*, as_json: bool) -> None:
 def _find_wheelhouse() -> Path:
     from starforge_console.wheels.index import FOLDER  # noqa: PLC0415 - a help text needs none of it
 
-    return _load_settings().paths.console_state_dir / FOLDER
+    return _find_ledger(_load_settings()).with_name(FOLDER)
 
 
 def _load_settings() -> "ConsoleSettings":
@@ -206,9 +206,18 @@ def _load_settings() -> "ConsoleSettings":
 
 @contextmanager
 def _open_ledger(settings: "ConsoleSettings") -> "Iterator[Database]":
+    from starforge_console.ledger.database import Database  # noqa: PLC0415 - a help text needs none of it
+
+    ledger = Database(_find_ledger(settings), "ledger")
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def _find_ledger(settings: "ConsoleSettings") -> Path:
     from starforge_console.errors import SettingsError  # noqa: PLC0415 - a help text needs none of it
     from starforge_console.fleets.install import LEDGER_FILE  # noqa: PLC0415 - the same
-    from starforge_console.ledger.database import Database  # noqa: PLC0415 - the same
 
     path = settings.paths.console_state_dir / LEDGER_FILE
     if not path.exists():
@@ -217,11 +226,7 @@ def _open_ledger(settings: "ConsoleSettings") -> "Iterator[Database]":
             why="this console has not been set up, or FORGE_CONSOLE_STATE_DIR names another folder",
             next_step="run 'starforge-console init' once",
         )
-    ledger = Database(path, "ledger")
-    try:
-        yield ledger
-    finally:
-        ledger.close()
+    return path
 
 
 def _link(settings: "ConsoleSettings", code: "Secret") -> str:

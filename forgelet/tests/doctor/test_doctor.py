@@ -19,7 +19,7 @@ from forgelet.tests.support.registrar import Registrar
 from starforge.trust.certificates import make_identity
 from starforge_forgelet.state import NodeIdentity, NodeState
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("doctor")]
 
 JOBS = 12345
 

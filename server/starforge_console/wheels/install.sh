@@ -5,8 +5,9 @@
 #   curl -fsSL CONSOLE/install.sh | FORGE_FLEET=fleet FORGE_JOIN_TOKEN=token sh
 #   curl -fsSL CONSOLE/install.sh | sh -s -- --uninstall [--purge] [--force]
 #
-# Other settings that it keeps for the daemon, in /etc/starforge/forgelet.env: see KEPT below. FORGE_ADVERTISE=HOST:PORT
-# is where the console reaches this machine, FORGE_REJOIN=1 joins again although the machine has joined before.
+# Settings of the daemon that are given too are kept in /etc/starforge/forgelet.env: see KEPT below. For the run alone:
+# FORGE_ADVERTISE=HOST:PORT is where the console reaches this machine, FORGE_REJOIN=1 joins again although the machine has
+# joined before, FORGE_PYTHON names the Python to use, and FORGE_WAIT_S how long to wait for a heartbeat.
 #
 # The braces make the shell read all of it before it runs a line: a download that was cut runs nothing.
 {

@@ -1,4 +1,4 @@
-"""What pages name exists: each path, test and dotted name of ours in backticks, in `docs/dev` and tables of promises."""
+"""What pages name exists: each path, test and dotted name of ours in backticks, in `docs/dev` and promise tables."""
 
 import ast
 import re

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,9 +68,12 @@ class FleetConsole:
         self.run(machine.beat(self.registration))
 
 
-def build_fleet_console(root: Path) -> FleetConsole:
-    """A console with an empty fleet `gpu` of kind `node`."""
+def build_fleet_console(root: Path, **http: object) -> FleetConsole:
+    """A console with an empty fleet `gpu` of kind `node`; `http` replaces settings of that group."""
     console = build_console(root)
+    settings = console.services.settings
+    changed = replace(settings, http=settings.http.model_copy(update=http))
+    console.services = replace(console.services, settings=changed)
     ledger, clock, wakeups = console.ledger, console.clock, console.services.wakeups
     hardware, directory = HardwareRegistry(ledger, clock), Directory(ledger, clock)
 

@@ -1,5 +1,6 @@
 """The pages of fleets as a browser without scripts reads them; what they change is read back from the ledger."""
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -159,6 +160,25 @@ def test_a_life_or_a_number_that_a_join_token_cannot_have_is_refused_in_words(
     assert 'role="alert"' in page
     assert "sfj_" not in page
     assert fleets.run(fleets.services.administration.list_tokens("gpu")) == []
+
+
+def test_with_a_private_ca_a_line_checks_the_digest_of_the_script_that_is_served(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_text("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
+    (tmp_path / "console").mkdir()
+    built = build_fleet_console(tmp_path / "console", public_url="http://forge.example.org", public_ca_file=ca)
+    try:
+        client = sign_in(built.console, built.console.add_user("root", "admin"))
+        page = send(client, "/fleets/gpu/join-tokens", hours="2", uses="3")
+        digest = hashlib.sha256(client.get("/install.sh").content).hexdigest()
+        assert f"echo &#39;{digest}  install.sh&#39; | sha256sum -c -" in page
+        assert "which no other machine reaches" not in page
+        ca.unlink()
+        page = send(client, "/fleets/gpu/join-tokens", hours="2", uses="3")
+        assert "FORGE_PUBLIC_CA_FILE" in page
+        assert "sha256sum" not in page
+    finally:
+        close_console(built.console)
 
 
 def test_a_revoked_token_is_listed_no_more_and_lets_nobody_in(root: TestClient) -> None:

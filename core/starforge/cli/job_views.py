@@ -37,7 +37,7 @@ def ls(state: str | None, project: str | None, user: str | None, limit: int, as_
     \b
     JSON: {items: [{id, name, project, user, state, reason, desired, note, fleet,
                     gpus, attempt, submitted_at, started_at, ended_at, retry_at,
-                    state_since}]}
+                    state_since, waits: [{reason, places, more}]}]}
     Times are Unix seconds.
     """
     with open_console() as console:

@@ -108,6 +108,14 @@ class AdmissionRecord(Answer):
     digest: DigestText | None = None
 
 
+class WaitView(Answer):
+    """One reason why a queued job waits, with the machines or the fleet that give it."""
+
+    reason: str
+    places: tuple[str, ...] = ()
+    more: int = Field(default=0, description="how many further machines give it, without being named")
+
+
 class JobView(Answer):
     """One job as a line."""
 
@@ -127,6 +135,7 @@ class JobView(Answer):
     ended_at: float | None = None
     retry_at: float | None = None
     state_since: float
+    waits: tuple[WaitView, ...] = Field(default=(), description="of a queued job: what `note` says, reason by reason")
 
 
 class EventView(Answer):

@@ -140,7 +140,6 @@ def _find_reason(pool: PoolRequest, node: NodeView) -> str:
 
 def _explain_taken(pool: PoolRequest, node: NodeView) -> str:
     """Who has the GPUs that are not free, and which are left out because nobody knows their series."""
-    # Joined by commas: a semicolon parts the machines of a note.
     taken = [gpu for gpu in _list_fitting(pool, node) if gpu.state is not GpuState.FREE]
     words = [f"{count} {holder}" for holder, count in Counter(map(_name_holder, taken)).items()]
     if pool.series is not None:

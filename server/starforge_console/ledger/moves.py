@@ -88,6 +88,7 @@ def move(
         "version": job.version + 1,
         "state_since": guard.now,
         "note": change.note,
+        "waiting": None,
         "lease": None,
         "lease_until": None,
         **_times_of_job(steps, guard.now),

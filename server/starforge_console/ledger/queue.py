@@ -1,7 +1,8 @@
 """The queue in the ledger: what waits, how a job leaves it with an attempt, and when a failed one comes back."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from sqlalchemy import Connection, bindparam, insert, select, update
@@ -11,6 +12,7 @@ from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import JobState, Reason
 from starforge_console.domain.job import QueuedJob
 from starforge_console.domain.retry import RetryBudget
+from starforge_console.domain.waiting import WaitReason, describe_waiting
 from starforge_console.ledger.moves import Change, Guard, JobRef, move
 from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.tables import attempts, jobs
@@ -83,14 +85,18 @@ def list_faulty_nodes(connection: Connection, among: Sequence[JobId], since: flo
     return found
 
 
-def note_waiting(connection: Connection, notes: Sequence[tuple[QueuedJob, str]]) -> None:
+def note_waiting(connection: Connection, notes: Sequence[tuple[QueuedJob, Sequence[WaitReason]]]) -> None:
     """Show beside each queued job why it waits; jobs that have moved on are left as they are."""
+    # Most jobs of a long queue wait for the same: each list is written down once.
+    texts = {id(why): (describe_waiting(why), json.dumps([asdict(one) for one in why])) for _, why in notes}
     waiting = (
         update(jobs)
         .where(jobs.c.id == bindparam("of"), jobs.c.version == bindparam("seen"))
-        .values(note=bindparam("why"))
+        .values(note=bindparam("why"), waiting=bindparam("reasons"))
     )
-    connection.execute(waiting, [{"of": job.id, "seen": job.version, "why": why} for job, why in notes])
+    rows = [(job, *texts[id(why)]) for job, why in notes]
+    values = [{"of": job.id, "seen": job.version, "why": why, "reasons": reasons} for job, why, reasons in rows]
+    connection.execute(waiting, values)
 
 
 def dequeue(connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: Guard) -> JobRef | None:

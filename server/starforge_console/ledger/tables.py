@@ -102,6 +102,7 @@ jobs = Table(
     Column("state_since", Float, nullable=False),
     Column("started_at", Float),
     Column("ended_at", Float),
+    Column("waiting", Text),
     Index("ix_jobs_state_submitted_at", "state", "submitted_at"),
     Index("ix_jobs_submitted_at_id", "submitted_at", "id"),
 )

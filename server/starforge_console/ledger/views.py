@@ -34,6 +34,8 @@ class JobRecord:
     started_at: float | None
     ended_at: float | None
     retry_at: float | None
+    waiting: str | None
+    """Why a queued job waits, as JSON, where the scheduler has told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

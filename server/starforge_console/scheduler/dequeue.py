@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from starforge.contract.executor import FleetView, NoRoom, Target
+from starforge.contract.executor import FleetView, Target
 from starforge.contract.ids import AttemptId, JobId, new_attempt_id
 from starforge.contract.launch import PoolRequest
 from starforge.contract.states import Reason
@@ -14,6 +14,7 @@ from starforge_console.domain.job import JobInFlight, QueuedJob
 from starforge_console.domain.order import order_queue
 from starforge_console.domain.retry import decide_hold
 from starforge_console.domain.tokens import hash_token
+from starforge_console.domain.waiting import WaitReason, describe_waiting, explain_no_room, explain_unserved
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.moves import JobRef, move
 from starforge_console.ledger.queue import (
@@ -36,9 +37,6 @@ FAULT_KNOWN_S: Final = 600.0
 _BEGUN_AT_ONCE: Final = 32
 _NOTES_AT_ONCE: Final = 500
 """A long queue's notes leave other writers their turn."""
-_REASONS_SHOWN: Final = 4
-_NODES_NAMED: Final = 3
-_NEVER_MENDS: Final = "stop the job and ask for less, or wait until a larger machine joins"
 
 _Shape = tuple[str | None, int]
 """All of a job that placement looks at: its fleet, and which pools; equal ones of a queue are one object mostly."""
@@ -55,6 +53,12 @@ class _Placed:
     job: QueuedJob
     attempt: AttemptId
     target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    reasons: Sequence[WaitReason]
+    text: str
 
 
 class Dequeue:
@@ -113,53 +117,57 @@ class Dequeue:
         self, queued: Sequence[QueuedJob], views: dict[str, FleetView], faulty: Mapping[JobId, set[str]]
     ) -> None:
         # A pass only takes from the views, so what one job found no room for, none of its shape finds room for later.
-        no_room: dict[_Shape, str] = {}
+        no_room: dict[_Shape, _Waits] = {}
         placed: list[_Placed] = []
-        notes: list[tuple[QueuedJob, str]] = []
+        notes: list[tuple[QueuedJob, Sequence[WaitReason]]] = []
         for job in queued:
             shape = (job.fleet, id(job.pools))
             why = no_room.get(shape)
             if why is None:
                 answer = self._place(job, views, faulty.get(job.id, frozenset()))
-                if isinstance(answer, str):
-                    why = no_room[shape] = answer
-                else:
+                if isinstance(answer, _Placed):
                     placed.append(answer)
+                else:
+                    why = no_room[shape] = _Waits(answer, describe_waiting(answer))
             if len(placed) == _BEGUN_AT_ONCE:
                 await self._begin_all(placed)
                 placed.clear()
-            if why is not None and why != job.note:
-                notes.append((job, why))
+            if why is not None and why.text != job.note:
+                notes.append((job, why.reasons))
         await self._begin_all(placed)
         for start in range(0, len(notes), _NOTES_AT_ONCE):
             await self._note(notes[start : start + _NOTES_AT_ONCE])
 
-    def _place(self, job: QueuedJob, views: dict[str, FleetView], faulty: Collection[str]) -> _Placed | str:
+    def _place(
+        self, job: QueuedJob, views: dict[str, FleetView], faulty: Collection[str]
+    ) -> _Placed | list[WaitReason]:
         """The job's place, taken from `views`, or why it waits; one of `faulty` only where no other has room."""
         attempt = new_attempt_id(job.id, job.number)
-        target: Target | str = ""
+        target: Target | list[WaitReason] = []
         if faulty:
             target = self._find_target(job, attempt, {name: _leave_out(view, faulty) for name, view in views.items()})
-        if isinstance(target, str):
+        if not isinstance(target, Target):
             target = self._find_target(job, attempt, views)
-        if isinstance(target, str):
+        if not isinstance(target, Target):
             return target
         views[target.fleet] = claim(views[target.fleet], target.node, attempt, job.pools)
         return _Placed(job, attempt, target)
 
-    def _find_target(self, job: QueuedJob, attempt: AttemptId, views: Mapping[str, FleetView]) -> Target | str:
+    def _find_target(
+        self, job: QueuedJob, attempt: AttemptId, views: Mapping[str, FleetView]
+    ) -> Target | list[WaitReason]:
         ask = _Ask(attempt=attempt, pools=job.pools)
-        reasons = []
+        reasons: list[WaitReason] = []
         for fleet in [job.fleet] if job.fleet is not None else list(views):
             view = views.get(fleet)
             if view is None:
-                reasons.append(f"fleet {fleet} is not served here")
+                reasons.append(explain_unserved(fleet))
                 continue
             answer = self._deps.executors[fleet].place(ask, view)
             if isinstance(answer, Target):
                 return answer
-            reasons.append(_why(view, answer))
-        return "; ".join(reasons) or "there is no fleet"
+            reasons += explain_no_room(view, answer)
+        return reasons
 
     async def _begin_all(self, placed: Sequence[_Placed]) -> None:
         """Side by side, so that they share a commit; one that fails keeps no other from its launch."""
@@ -186,31 +194,10 @@ class Dequeue:
             self._launcher.begin(job.id)
         self._deps.wakeups.notify(job_topic(job.id))
 
-    async def _note(self, notes: Sequence[tuple[QueuedJob, str]]) -> None:
+    async def _note(self, notes: Sequence[tuple[QueuedJob, Sequence[WaitReason]]]) -> None:
         await self._deps.ledger.write(lambda connection: note_waiting(connection, notes))
         self._deps.wakeups.notify(*(job_topic(job.id) for job, _ in notes))
 
 
 def _leave_out(view: FleetView, names: Collection[str]) -> FleetView:
     return replace(view, nodes=tuple(node for node in view.nodes if node.name not in names))
-
-
-def _why(view: FleetView, no_room: NoRoom) -> str:
-    """Each reason once, with the machines that give it: of a large fleet the first ones stand for the rest."""
-    if not view.nodes:
-        return f"{view.fleet}: {view.why_not or 'no machine'}"
-    nodes: dict[str, list[str]] = {}
-    for node, why in no_room.per_node.items():
-        nodes.setdefault(why, []).append(node)
-    said = [f"{_name_some(names)}: {why}" for why, names in list(nodes.items())[:_REASONS_SHOWN]]
-    left = sum(map(len, list(nodes.values())[_REASONS_SHOWN:]))
-    if left:
-        said.append(f"{left} more machines have no room either")
-    if no_room.never:
-        said.append(f"fleet {view.fleet} could not run it if it were empty: {_NEVER_MENDS}")
-    return "; ".join(said)
-
-
-def _name_some(nodes: Sequence[str]) -> str:
-    more = len(nodes) - _NODES_NAMED
-    return ", ".join(nodes[:_NODES_NAMED]) + (f" and {more} more" if more > 0 else "")

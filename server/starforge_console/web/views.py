@@ -17,6 +17,7 @@ from starforge.contract.api import (
     MethodView,
     Outputs,
     ProfileView,
+    WaitView,
 )
 from starforge.contract.ids import AttemptId
 from starforge.errors import InputError
@@ -25,13 +26,18 @@ from starforge.recipes.model import Recipe
 from starforge_console.ledger.reports import Output
 from starforge_console.ledger.views import AttemptRecord, EventRecord, JobRecord
 
-_SAME_NAMES: Final = tuple(name for name in JobView.model_fields if name != "attempt")
+_SAME_NAMES: Final = tuple(name for name in JobView.model_fields if name not in {"attempt", "waits"})
 
 
 def build_job(record: JobRecord) -> JobView:
     """A job as a line."""
     values = {name: getattr(record, name) for name in _SAME_NAMES}
-    return JobView.model_construct(attempt=record.attempt_number, **values)
+    return JobView.model_construct(attempt=record.attempt_number, waits=build_waits(record), **values)
+
+
+def build_waits(record: JobRecord) -> tuple[WaitView, ...]:
+    """Why the job waits, reason by reason; none where nothing is told."""
+    return tuple(WaitView(**one) for one in json.loads(record.waiting)) if record.waiting else ()
 
 
 def build_event(record: EventRecord) -> EventView:

@@ -76,6 +76,7 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             connection.execute(update(tables.jobs).values(pools=nameless))
             for later in (tables.nodes, tables.join_tokens, tables.gpu_series):
                 later.drop(connection)
+            connection.exec_driver_sql("ALTER TABLE jobs DROP COLUMN waiting")
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0002'")
 
         ledger.write_now(make_old)

@@ -13,12 +13,15 @@ from starforge.contract.states import JobState
 from starforge.errors import NodeFault
 from starforge_console.domain.claims import UNKNOWN_HOLDER
 from starforge_console.domain.tokens import hash_token
+from starforge_console.domain.waiting import WaitReason
 from starforge_console.executors.scripting import FakeNode
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.queue import list_queued, note_waiting
 from starforge_console.ledger.tables import attempts, jobs
+from starforge_console.ledger.views import load_job
 from starforge_console.scheduler.dequeue import FAULT_KNOWN_S
 from starforge_console.wakeups import job_topic
+from starforge_console.web.views import build_waits
 
 
 def test_a_pass_places_what_fits_and_says_why_the_rest_waits(tmp_path: Path) -> None:
@@ -183,7 +186,7 @@ def test_a_job_that_waited_for_gpus_to_be_known_is_told_when_there_are_too_few(t
             row = await site.job(job)
             assert row.state == JobState.QUEUED
             assert row.note == (
-                f"n1: 0 of 0 GPUs free, 1 asked for; fleet {FLEET} could not run it if it were empty: stop the job and"
+                f"n1: 0 of 0 GPUs free, 1 asked for; {FLEET}: could not run it if it were empty: stop the job and"
                 " ask for less, or wait until a larger machine joins"
             )
 
@@ -217,6 +220,8 @@ def test_a_large_fleet_says_each_reason_once_with_the_first_machines_that_give_i
                 "n1, n2, n3 and 2 more: 0 of 0 GPUs free, 1 asked for; small: 0 of 1 GPUs free, 1 asked for"
                 " (1 held by jobs of this console)"
             )
+            record = await site.ledger.read(lambda c: load_job(c, waiting.id))
+            assert [(row.places, row.more) for row in build_waits(record)] == [(("n1", "n2", "n3"), 2), (("small",), 0)]
 
     run(go())
 
@@ -254,7 +259,7 @@ def test_a_note_comes_too_late_for_a_job_that_has_moved_on(tmp_path: Path) -> No
             await site.submit()
             seen = (await site.ledger.read(list_queued))[0]
             await site.dequeue()
-            await site.ledger.write(lambda c: note_waiting(c, [(seen, "too late")]))
+            await site.ledger.write(lambda c: note_waiting(c, [(seen, [WaitReason("too late")])]))
             assert (await site.job(seen.id)).note != "too late"
 
     run(go())

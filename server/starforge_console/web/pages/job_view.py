@@ -1,10 +1,9 @@
 """Everything that a job's page shows, read at one moment."""
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
-from starforge.contract.api import AdmissionRecord, AttemptView, CheckpointView, LogState, Outputs
+from starforge.contract.api import AdmissionRecord, AttemptView, CheckpointView, LogState, Outputs, WaitView
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import FREE_OF_CHARGE, DesiredState, has_ended_for_good
 from starforge_console.ledger.listing import History, JobLine, load_history, load_lines
@@ -12,10 +11,9 @@ from starforge_console.ledger.series import list_keys
 from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
 from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs
 from starforge_console.web.deps import ApiServices
-from starforge_console.web.views import build_attempt
+from starforge_console.web.views import build_attempt, build_waits
 
 EVENTS_SHOWN: Final = 200
-_BETWEEN: Final = re.compile(r"\s*;\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +53,10 @@ class JobPage:
         return self.line.job.desired == DesiredState.STOP.value and not self.has_ended
 
     @property
-    def waits_for(self) -> list[tuple[str, str]]:
-        """Why a queued job is not placed: (machine or fleet, reason) as the scheduler last told."""
-        return split_note(self.line.job.note)
+    def waits(self) -> tuple[WaitView, ...]:
+        """Why a queued job is not placed, as was last told of it."""
+        job = self.line.job
+        return build_waits(job) or ((WaitView(reason=job.note),) if job.note else ())
 
     @property
     def image_id(self) -> str | None:
@@ -104,12 +103,3 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
 def has_ended(line: JobLine) -> bool:
     """Whether nothing happens to the job by itself any more."""
     return has_ended_for_good(line.job.state, line.job.retry_at)
-
-
-def split_note(note: str) -> list[tuple[str, str]]:
-    """A note of the scheduler as (place, reason); the place is empty where it names none."""
-    parts = []
-    for part in _BETWEEN.split(note):
-        place, colon, reason = part.partition(": ")
-        parts.append((place, reason) if colon and " " not in place else ("", part))
-    return [part for part in parts if part[1]]

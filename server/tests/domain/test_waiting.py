@@ -1,0 +1,28 @@
+from starforge.contract.executor import FleetView, NodeView, NoRoom
+from starforge_console.domain.waiting import WaitReason, describe_waiting, explain_no_room, explain_unserved
+
+
+def view_of(*names: str, why_not: str = "") -> FleetView:
+    nodes = tuple(NodeView(name=name, gpus=(), cpus=1.0, memory_bytes=1) for name in names)
+    return FleetView(fleet="lab", nodes=nodes, complete=not why_not, why_not=why_not)
+
+
+def test_machines_that_give_the_same_reason_stand_together_and_three_are_named() -> None:
+    names = [f"n{number}" for number in range(5)]
+    told = explain_no_room(view_of(*names), NoRoom(per_node=dict.fromkeys(names, "2 GPUs held; 1 broken: Xid 79")))
+    assert told == [WaitReason("2 GPUs held; 1 broken: Xid 79", ("n0", "n1", "n2"), 2)]
+    assert describe_waiting(told) == "n0, n1, n2 and 2 more: 2 GPUs held; 1 broken: Xid 79"
+
+
+def test_of_many_reasons_four_are_told_and_the_machines_left_are_counted() -> None:
+    reasons = {f"n{number}": f"reason {number}" for number in range(6)}
+    told = explain_no_room(view_of(*reasons), NoRoom(per_node=reasons, never=True))
+    assert [reason.places for reason in told] == [("n0",), ("n1",), ("n2",), ("n3",), (), ("lab",)]
+    assert told[4] == WaitReason("no room either", more=2)
+    assert "; 2 more: no room either; lab: could not run it" in describe_waiting(told)
+
+
+def test_a_fleet_without_machines_and_one_that_nobody_serves_are_told_by_name() -> None:
+    away = explain_no_room(view_of(why_not="no route"), NoRoom(per_node={}))
+    assert describe_waiting([*away, explain_unserved("old")]) == "lab: no route; old: not served here"
+    assert describe_waiting([]) == "there is no fleet"

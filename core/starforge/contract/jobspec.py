@@ -1,5 +1,6 @@
 """JobSpec (`forge/v2`, `TrainingJob`): everything a submission says, and nothing that the server adds."""
 
+import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
@@ -20,6 +21,7 @@ _SLUG: Final = r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
 _DIGEST: Final = r"^sha256:[0-9a-f]{64}$"
 _RECIPE_NAME: Final = r"^[a-z0-9-]{1,40}/[a-z0-9-]{1,40}$"
 _CHECKPOINT: Final = r"^run/j[a-z2-7]{9}/checkpoint(@step=[0-9]+)?$"
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _OBSERVABILITY: Final = r"^(platform|https?://\S{1,500})$"
 
 Slug = Annotated[str, StringConstraints(pattern=_SLUG)]
@@ -36,6 +38,21 @@ def _inside_the_tree(value: str) -> str:
     if path.is_absolute() or ".." in path.parts or "\0" in value or not path.parts:
         message = "must be a path inside the workspace, without '..'"
         raise ValueError(message)
+    return value
+
+
+def _whole_texts(value: JsonValue) -> JsonValue:
+    """Refuses half of a surrogate pair in any name or text: JSON can write one, and UTF-8 cannot."""
+    if isinstance(value, str) and not value.isascii() and _HALF.search(value):
+        message = "holds half of a surrogate pair"
+        raise ValueError(message)
+    if isinstance(value, dict):
+        for name, member in value.items():
+            _whole_texts(name)
+            _whole_texts(member)
+    elif isinstance(value, list):
+        for member in value:
+            _whole_texts(member)
     return value
 
 
@@ -157,7 +174,7 @@ class Lifecycle(Frozen):
     """How long, and how often."""
 
     retries: int = Field(default=0, ge=0, le=100)
-    max_runtime_s: float | None = Field(default=None, gt=0)
+    max_runtime_s: float | None = Field(default=None, ge=1)
     grace_s: float = Field(default=30.0, ge=0, le=3600)
     resume: Literal["auto", "never"] = "auto"
 
@@ -170,7 +187,7 @@ class Spec(Frozen):
     resources: Resources
     model: ShortText | None = None
     data: Data = Data()
-    hyperparameters: dict[str, JsonValue] = Field(default_factory=dict)
+    hyperparameters: Annotated[dict[str, JsonValue], AfterValidator(_whole_texts)] = Field(default_factory=dict)
     entry: Entry
     workspace: Workspace
     provenance: Provenance = Provenance()

@@ -43,7 +43,7 @@ _SCHEMA: Final[Mapping[str, _Key | Mapping[str, _Key]]] = {
     },
     "lifecycle": {
         "retries": _Key("int", "a whole number", (0, 100)),
-        "max_runtime_s": _Key("number", "seconds", (0.001, None)),
+        "max_runtime_s": _Key("number", "seconds", (1, None)),
         "grace_s": _Key("number", "seconds", (0, 3600)),
         "resume": _Key("text", "auto or never", choices=("auto", "never")),
     },

@@ -92,6 +92,13 @@ def test_the_digest_is_the_same_in_another_process_with_other_surroundings() -> 
         ("spec.resources.pools", [{"gpus_per_node": 1}, {"gpus_per_node": 1}], "share a name"),
         ("spec.workspace.digest", "sha256:xyz", "workspace.digest"),
         ("spec.lifecycle.retries", -1, "retries"),
+        ("spec.lifecycle.max_runtime_s", 5e-324, "max_runtime_s"),
+        ("spec.lifecycle.max_runtime_s", 0.999, "max_runtime_s"),
+        ("spec.hyperparameters", {"\ud800": 1}, "half of a surrogate pair"),
+        ("spec.hyperparameters", {"deep": [{"x\udfff": 1}]}, "half of a surrogate pair"),
+        ("spec.hyperparameters", {"deep": [{"x": "\ud800"}]}, "half of a surrogate pair"),
+        ("metadata.labels", {"\ud800": "x"}, "labels"),
+        ("metadata.labels", {"x": "\ud800"}, "labels"),
         ("metadata.name", "Iris!", "metadata.name"),
         ("apiVersion", "forge/v3", "apiVersion"),
     ],
@@ -100,6 +107,11 @@ def test_what_does_not_fit_is_refused_by_name(path: str, value: object, told: st
     with pytest.raises(SpecError, match="fault") as refused:
         parse_jobspec(changed(path, value))
     assert told in refused.value.why
+
+
+def test_names_and_texts_outside_of_the_first_plane_are_taken_as_they_are() -> None:
+    spec = parse_jobspec(changed("spec.hyperparameters", {"\U0001f600": ["\U00010000", "\ue000", "é"]}))
+    assert spec.spec.hyperparameters == {"\U0001f600": ["\U00010000", "\ue000", "é"]}
 
 
 def test_every_fault_is_told_at_once() -> None:

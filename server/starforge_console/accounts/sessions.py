@@ -50,7 +50,7 @@ class Sessions:
             SignInRequired: this is no personal token.
             TokenRefused: it is unknown, expired or revoked.
             Forbidden: its user was deactivated.
-            Busy: `peer` failed too often of late.
+            Busy: the same as TokenRefused, and `peer` failed too often of late.
 
         """
         account = await self._accounts.authenticate(f"Bearer {token}", peer)
@@ -62,7 +62,7 @@ class Sessions:
         Raises:
             TokenRefused: the code is unknown, used or too old.
             Forbidden: its user was deactivated.
-            Busy: `peer` failed too often of late.
+            Busy: the same as TokenRefused, and `peer` failed too often of late.
 
         """
         issued = await self._accounts.spend_sign_in_code(code, peer)

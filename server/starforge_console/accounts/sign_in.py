@@ -52,7 +52,7 @@ class Accounts:
             SignInRequired: there is no token.
             TokenRefused: it is unknown, expired or revoked.
             Forbidden: its user was deactivated.
-            Busy: `peer` failed too often of late.
+            Busy: the same as TokenRefused, and `peer` failed too often of late.
 
         """
         token_hash = hash_token(_parse_header(header))
@@ -61,10 +61,9 @@ class Accounts:
         if known is not None and known.until > self._clock.monotonic() and known.account.expires_at > now:
             return known.account
         self._remembered.pop(token_hash, None)
-        self._throttle.check(peer, self._clock.monotonic())
         account = await self._ledger.read(lambda c: find_account(c, token_hash, PERSONAL, now))
         if account is None:
-            self._throttle.count_failure(peer, self._clock.monotonic())
+            self._count_failure(peer)
             raise TokenRefused("the token is unknown, expired or revoked", next_step=_SIGN_IN_AGAIN)
         if not account.active:
             raise Forbidden(f"the user {account.user} is deactivated", next_step="ask an administrator")
@@ -89,14 +88,15 @@ class Accounts:
         Raises:
             TokenRefused: the code is unknown, used or too old.
             Forbidden: its user was deactivated.
-            Busy: `peer` failed too often of late.
+            Busy: the same as TokenRefused, and `peer` failed too often of late.
 
         """
-        self._throttle.check(peer, self._clock.monotonic())
-        now = self._clock.now()
-        account = await self._ledger.write(lambda c: spend_token(c, hash_token(code), SIGN_IN, now))
+        code_hash, now = hash_token(code), self._clock.now()
+        account = await self._ledger.read(lambda c: find_account(c, code_hash, SIGN_IN, now))
+        if account is not None:  # two may have read it: only one of them spends it
+            account = await self._ledger.write(lambda c: spend_token(c, code_hash, SIGN_IN, now))
         if account is None:
-            self._throttle.count_failure(peer, self._clock.monotonic())
+            self._count_failure(peer)
             raise TokenRefused(
                 "the sign-in link is unknown, used or too old",
                 next_step="make a new one with 'starforge-console init --new-link'",
@@ -108,6 +108,15 @@ class Accounts:
         )
         await self._ledger.write(lambda c: add_token(c, issued.kept, now))
         return issued
+
+    def _count_failure(self, peer: str) -> None:
+        """Note a failure of `peer`. Raises Busy when it has none left.
+
+        Called for what is no valid token alone: behind one address there may be many, and only some of them guess.
+        """
+        now = self._clock.monotonic()
+        self._throttle.check(peer, now)
+        self._throttle.count_failure(peer, now)
 
     def _remember(self, token_hash: str, account: Account) -> None:
         if len(self._remembered) >= REMEMBERED_AT_MOST:

@@ -7,7 +7,14 @@ import pytest
 from starforge.errors import Busy, InputError, SignInRequired, StarForgeError
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.accounts.throttle import FAILURES_AT_ONCE, PEERS_AT_MOST, Throttle
-from starforge_console.accounts.tokens import PERSONAL, Issued, make_personal_token, parse_scopes, scopes_of_role
+from starforge_console.accounts.tokens import (
+    PERSONAL,
+    Issued,
+    make_personal_token,
+    make_sign_in_code,
+    parse_scopes,
+    scopes_of_role,
+)
 from starforge_console.domain.tokens import hash_token
 from starforge_console.errors import TokenRefused
 from starforge_console.ledger.accounts import Account, add_token, add_user, find_account, revoke_token
@@ -112,21 +119,46 @@ def test_a_token_that_another_process_revoked_is_refused_within_a_second(
         sign_in(accounts, token)
 
 
-def test_failures_of_one_address_are_slowed_down_and_no_other_address_is(
-    ledger: Database, clock: HandClock, accounts: Accounts
-) -> None:
-    token = issue(ledger, clock).text.reveal()
-    sign_in(accounts, token)
+def guess_until_slowed_down(accounts: Accounts) -> Busy:
     for number in range(FAILURES_AT_ONCE):
         with pytest.raises(TokenRefused):
             sign_in(accounts, f"sfp_guess-{number}")
     with pytest.raises(Busy) as refusal:
         sign_in(accounts, "sfp_one-more")
-    assert refusal.value.retry_after_s > 0
-    assert sign_in(accounts, token).user == "ann", "a token that is remembered goes on"
-    assert sign_in(accounts, token, peer="10.0.0.8").user == "ann"
-    clock.at += refusal.value.retry_after_s
+    return refusal.value
+
+
+def test_failures_of_one_address_are_slowed_down_for_a_while_and_no_other_address_is(
+    clock: HandClock, accounts: Accounts
+) -> None:
+    refusal = guess_until_slowed_down(accounts)
+    assert refusal.retry_after_s > 0
+    with pytest.raises(TokenRefused):
+        sign_in(accounts, "sfp_guess", peer="10.0.0.8")
+    clock.at += refusal.retry_after_s
+    with pytest.raises(TokenRefused):
+        sign_in(accounts, "sfp_guess")
+
+
+def test_a_valid_token_passes_however_many_others_fail_behind_its_address(
+    ledger: Database, clock: HandClock, accounts: Accounts
+) -> None:
+    token = issue(ledger, clock).text.reveal()
+    guess_until_slowed_down(accounts)
     assert sign_in(accounts, token).user == "ann"
+
+
+def test_a_sign_in_code_passes_however_many_others_fail_and_is_good_once(
+    ledger: Database, clock: HandClock, accounts: Accounts
+) -> None:
+    user_id = ledger.write_now(lambda c: add_user(c, "ann", "member", clock.now()))
+    code = make_sign_in_code(user_id, clock.now())
+    ledger.write_now(lambda c: add_token(c, code.kept, clock.now()))
+    guess_until_slowed_down(accounts)
+    issued = asyncio.run(accounts.spend_sign_in_code(code.text.reveal(), PEER))
+    assert sign_in(accounts, issued.text.reveal()).user == "ann"
+    with pytest.raises(Busy):
+        asyncio.run(accounts.spend_sign_in_code(code.text.reveal(), PEER))
 
 
 def test_the_throttle_remembers_a_bounded_number_of_addresses() -> None:

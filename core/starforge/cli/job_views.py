@@ -37,7 +37,8 @@ def ls(state: str | None, project: str | None, user: str | None, limit: int, as_
     \b
     JSON: {items: [{id, name, project, user, state, reason, desired, note, fleet,
                     gpus, attempt, submitted_at, started_at, ended_at, retry_at,
-                    state_since, waits: [{reason, places, more}]}]}
+                    state_since, waits: [{reason, places, more}], recipe,
+                    series, node, max_runtime_s, retries_left}]}
     Times are Unix seconds.
     """
     with open_console() as console:

@@ -136,6 +136,11 @@ class JobView(Answer):
     retry_at: float | None = None
     state_since: float
     waits: tuple[WaitView, ...] = Field(default=(), description="of a queued job: what `note` says, reason by reason")
+    recipe: str = ""
+    series: str | None = Field(default=None, description="the GPUs that are asked for; None takes any")
+    node: str | None = Field(default=None, description="the machine of the newest attempt")
+    max_runtime_s: float | None = None
+    retries_left: int | None = Field(default=None, description="None: the console is too old to say")
 
 
 class EventView(Answer):
@@ -196,10 +201,19 @@ class JobDetail(Answer):
 
 
 class JobList(Answer):
-    """`GET /jobs?limit=&cursor=&state=&user=&project=`, newest first. `next` continues; None at the end."""
+    """`GET /jobs?limit=&cursor=&state=&user=&project=&q=`, newest first. `next` continues; None at the end."""
 
     items: tuple[JobView, ...]
     next: str | None = None
+
+
+class JobCounts(Answer):
+    """`GET /job-counts?user=&project=&q=`: how many of the wanted jobs are in each state; none are left out."""
+
+    states: dict[str, int]
+    active: int = Field(
+        description="how many have not ended for good; failed jobs that will be retried are among them"
+    )
 
 
 class StopRequest(Frozen):

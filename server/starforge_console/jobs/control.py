@@ -22,7 +22,7 @@ from starforge_console.ledger.endings import hurry_cleanup, list_unclean_of
 from starforge_console.ledger.jobs import delete_job, list_deletable, wish_stop
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.series import delete_series
-from starforge_console.ledger.views import JobRecord, load_job
+from starforge_console.ledger.views import load_job
 from starforge_console.wakeups import BACKEND, ENDINGS, QUEUE, Wakeups, job_topic
 
 CLEANUP_S: Final = 3.0
@@ -48,8 +48,8 @@ class JobControl:
     wakeups: Wakeups
     storage_root: Path
 
-    async def stop(self, account: Account, job_id: str, request: StopRequest | None = None) -> JobRecord:
-        """Ask for the job's end; fine when it has ended or is stopping. Gives the job as it is then.
+    async def stop(self, account: Account, job_id: str, request: StopRequest | None = None) -> None:
+        """Ask for the job's end; fine when it has ended or is stopping.
 
         Raises:
             NotFound: there is no such job.
@@ -68,7 +68,6 @@ class JobControl:
         after = await self.ledger.read(lambda c: load_job(c, job_id))
         if JobState(after.state) not in ENDED and after.desired != DesiredState.STOP.value:
             raise Unavailable(f"job {job_id} was being moved at that moment", next_step="send the stop again")
-        return after
 
     async def stop_all(self, account: Account, job_ids: Sequence[str]) -> Mapping[str, StarForgeError]:
         """Ask for the end of every one of the jobs; those that could not be asked, each with the reason."""

@@ -1,4 +1,4 @@
-"""Jobs as the list of a page shows them: searched, counted by state, a page at a time, and what has changed since."""
+"""Jobs as lines of a list: searched, counted by state, a page at a time, and what has changed since."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, or_, select
 
+from starforge.errors import NotFound
 from starforge_console.ledger.search import ACTIVE, ENDED_STATES, JobSearch, apply_search, is_active
 from starforge_console.ledger.tables import attempts, events, jobs, users
 from starforge_console.ledger.views import EventRecord, JobRecord
@@ -36,10 +37,18 @@ class History:
     later: int | None
 
 
-def search_jobs(connection: Connection, wanted: JobSearch, limit: int, offset: int) -> list[JobLine]:
+def search_jobs(connection: Connection, wanted: JobSearch, limit: int, offset: int = 0) -> list[JobLine]:
     """One page of the jobs that are wanted, newest first."""
     query = apply_search(_line_query(), wanted).order_by(jobs.c.submitted_at.desc(), jobs.c.id.desc())
     return [_line(row) for row in connection.execute(query.limit(limit).offset(offset)).all()]
+
+
+def load_line(connection: Connection, job_id: str) -> JobLine:
+    """One job. Raises NotFound."""
+    line = load_lines(connection, [job_id]).get(job_id)
+    if line is None:
+        raise NotFound(f"there is no job {job_id!r}", next_step="'sf job ls' lists the jobs")
+    return line
 
 
 def load_lines(connection: Connection, ids: Sequence[str]) -> dict[str, JobLine]:

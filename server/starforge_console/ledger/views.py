@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, select
 
 from starforge.errors import NotFound
-from starforge_console.ledger.search import JobSearch, apply_search
 from starforge_console.ledger.tables import attempts, events, jobs, users
 
 
@@ -82,12 +81,6 @@ class AttemptRecord:
     outputs: dict[str, Any] | None
     produced_bytes: int | None
     finalised_at: float | None
-
-
-def list_jobs(connection: Connection, wanted: JobSearch, limit: int) -> Sequence[JobRecord]:
-    """At most `limit` of the wanted jobs, newest first."""
-    query = _job_query().order_by(jobs.c.submitted_at.desc(), jobs.c.id.desc()).limit(limit)
-    return [_job(row) for row in connection.execute(apply_search(query, wanted)).all()]
 
 
 def load_job(connection: Connection, job_id: str) -> JobRecord:

@@ -1,6 +1,6 @@
 """Routes of jobs: submit, decide without submitting, list, show, stop, delete."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
@@ -9,6 +9,7 @@ from starforge.contract.api import (
     HEADER_IDEMPOTENCY_KEY,
     PAGE_LIMIT,
     AdmissionRecord,
+    JobCounts,
     JobDetail,
     JobList,
     JobView,
@@ -17,13 +18,12 @@ from starforge.contract.api import (
 )
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import JobState
-from starforge_console.ledger.search import JobSearch
+from starforge_console.ledger.listing import count_jobs, load_line, search_jobs
+from starforge_console.ledger.search import ACTIVE, JobSearch
 from starforge_console.ledger.views import (
     list_attempts,
     list_events,
-    list_jobs,
     load_documents,
-    load_job,
 )
 from starforge_console.web.attempts import load_log_state
 from starforge_console.web.deps import Reader, Services, Submitter
@@ -52,6 +52,10 @@ Key = Annotated[
 ]
 
 
+Name = Annotated[str | None, Query(max_length=200)]
+Words = Annotated[str, Query(max_length=200, description="found in the id, name, project, user or spec")]
+
+
 @router.post("/admission", response_model=AdmissionRecord, responses=problem_responses(401, 403, 413))
 async def decide_admission(services: Services, account: Reader, request: SubmitRequest) -> Response:
     """What every gate says of a submission; nothing is kept, and a refusal is a normal answer."""
@@ -73,27 +77,39 @@ async def list_all_jobs(  # noqa: PLR0913 - one parameter a filter
     *,
     limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT)] = DEFAULT_PAGE,
     cursor: Annotated[str | None, Query(max_length=200)] = None,
-    state: JobState | None = None,
-    user: Annotated[str | None, Query(max_length=200)] = None,
-    project: Annotated[str | None, Query(max_length=200)] = None,
+    state: JobState | Literal["ACTIVE"] | None = None,
+    user: Name = None,
+    project: Name = None,
+    q: Words = "",
 ) -> Response:
-    """Jobs of all users, newest first."""
+    """Jobs of all users, newest first. The state ACTIVE stands for every job that has not ended for good."""
     before = None if cursor is None else parse_cursor(cursor)
-    wanted = JobSearch(state=state.value if state else None, user=user, project=project, before=before)
-    found = await services.ledger.read(lambda c: list_jobs(c, wanted, limit + 1))
+    wanted = JobSearch(state=state, user=user, project=project, text=q.strip(), before=before)
+    found = await services.ledger.read(lambda c: search_jobs(c, wanted, limit + 1))
     page = found[:limit]
-    following = build_cursor(page[-1]) if len(found) > limit else None
+    following = build_cursor(page[-1].job) if len(found) > limit else None
     return _json(JobList.model_construct(items=tuple(map(build_job, page)), next=following).model_dump_json())
+
+
+@router.get("/job-counts", response_model=JobCounts, responses=problem_responses(401, 403))
+async def count_all_jobs(
+    services: Services, _account: Reader, *, user: Name = None, project: Name = None, q: Words = ""
+) -> Response:
+    """How many jobs of all users are in each state."""
+    wanted = JobSearch(user=user, project=project, text=q.strip())
+    counts = dict(await services.ledger.read(lambda c: count_jobs(c, wanted)))
+    active = counts.pop(ACTIVE)
+    return _json(JobCounts(states=counts, active=active).model_dump_json())
 
 
 @router.get("/jobs/{job_id}", response_model=JobDetail, responses=problem_responses(401, 403, 404))
 async def show_job(services: Services, _account: Reader, job_id: str) -> Response:
     """Everything about one job."""
-    record, documents, events, attempts = await services.ledger.read(
-        lambda c: (load_job(c, job_id), load_documents(c, job_id), list_events(c, job_id), list_attempts(c, job_id))
+    line, documents, events, attempts = await services.ledger.read(
+        lambda c: (load_line(c, job_id), load_documents(c, job_id), list_events(c, job_id), list_attempts(c, job_id))
     )
     detail = JobDetail(
-        job=build_job(record),
+        job=build_job(line),
         spec=JobSpec.model_validate_json(documents.spec),
         spec_digest=documents.spec_digest,
         admission=AdmissionRecord.model_validate_json(documents.admission),
@@ -112,8 +128,9 @@ async def show_job(services: Services, _account: Reader, job_id: str) -> Respons
 )
 async def stop_job(services: Services, account: Submitter, job_id: str, request: StopRequest | None = None) -> Response:
     """Ask for the job's end, for its owner and administrators; fine when it has ended or is stopping."""
-    after = await services.jobs.stop(account, job_id, request)
-    return _json(build_job(after).model_dump_json(), status_code=202)
+    await services.jobs.stop(account, job_id, request)
+    line = await services.ledger.read(lambda c: load_line(c, job_id))
+    return _json(build_job(line).model_dump_json(), status_code=202)
 
 
 @router.delete("/jobs/{job_id}", status_code=204, responses=problem_responses(401, 403, 404, 409))

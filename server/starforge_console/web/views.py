@@ -23,16 +23,27 @@ from starforge.contract.ids import AttemptId
 from starforge.errors import InputError
 from starforge.hardware.profiles import Profile
 from starforge.recipes.model import Recipe
+from starforge_console.ledger.listing import JobLine
 from starforge_console.ledger.reports import Output
 from starforge_console.ledger.views import AttemptRecord, EventRecord, JobRecord
 
-_SAME_NAMES: Final = tuple(name for name in JobView.model_fields if name not in {"attempt", "waits"})
+_SAME_NAMES: Final = tuple(name for name in JobView.model_fields if name in JobRecord.__dataclass_fields__)
 
 
-def build_job(record: JobRecord) -> JobView:
+def build_job(line: JobLine) -> JobView:
     """A job as a line."""
+    record = line.job
     values = {name: getattr(record, name) for name in _SAME_NAMES}
-    return JobView.model_construct(attempt=record.attempt_number, waits=build_waits(record), **values)
+    return JobView.model_construct(
+        attempt=record.attempt_number,
+        waits=build_waits(record),
+        recipe=line.recipe,
+        series=line.series,
+        node=line.node,
+        max_runtime_s=line.max_runtime_s,
+        retries_left=line.retries_left,
+        **values,
+    )
 
 
 def build_waits(record: JobRecord) -> tuple[WaitView, ...]:

@@ -158,7 +158,7 @@ class ContainerHost:
 
         Raises Conflict for one that still runs, BackendUnreachable when the engine does not answer.
         """
-        with _engine_unreachable():
+        with _engine_unreachable(), self._launcher.hold_attempt(attempt):
             claim = self._load_own_claims().get(attempt)
             self._fences.add(attempt)
             self._preparations.cancel(attempt)

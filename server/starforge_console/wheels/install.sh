@@ -48,13 +48,15 @@ main() {
     /*) mkdir -p "$PREFIX" ;;
     *) die "FORGE_PREFIX is '$PREFIX' and must be an absolute path" ;;
   esac
+  find_python
   exec 9>"$PREFIX/.lock"
-  flock -n 9 || die "another install.sh is at work on this machine"
+  # The lock belongs to the open file, which this shell holds until it ends.
+  "$PY" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 9>&9 2>/dev/null ||
+    die "another install.sh is at work on this machine"
   if [ -n "$UNINSTALL" ]; then uninstall; else install; fi
 }
 
 install() {
-  find_python
   write_ca
   keep_settings
   CURRENT=$(read_link current)

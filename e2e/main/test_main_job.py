@@ -194,7 +194,7 @@ def _is_deleted(console: ConsoleProcess, job: str) -> bool:
 
 
 def _pulled_bytes(note: str) -> list[str]:
-    return re.findall(r"[0-9.]+ of [0-9.]+ MB", note)
+    return re.findall(r"[0-9.]+ \w+ of [0-9.]+ \w+", note)
 
 
 def _command_lines(machine: PrivateEngine) -> str:

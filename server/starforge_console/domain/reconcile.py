@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 from starforge.contract.capsule import ExitRecord
 from starforge.contract.observation import Failure, Gone, NoSignal, Observation, Phase, Pull, Seen
 from starforge.contract.states import DesiredState, JobState, Reason
+from starforge.wording import describe_bytes
 from starforge_console.domain.exit_reason import Category, ExitEvidence, ExitReason, explain_exit
 from starforge_console.domain.job import JobInFlight
 
@@ -121,7 +122,7 @@ def _progress(seen: Seen) -> str:
     """What people read while the attempt prepares: the backend's words, and the bytes where they are known."""
     if seen.pull is None or seen.pull.total_bytes is None:
         return seen.note
-    return f"{seen.note}: {seen.pull.done_bytes / 1e6:.1f} of {seen.pull.total_bytes / 1e6:.1f} MB"
+    return f"{seen.note}: {describe_bytes(seen.pull.done_bytes)} of {describe_bytes(seen.pull.total_bytes)}"
 
 
 def _overdue(job: JobInFlight, pull: Pull | None, now: float) -> bool:

@@ -7,10 +7,11 @@ from fastapi.openapi.utils import get_openapi
 
 import starforge
 from starforge.contract.api import API_PREFIX, Problem
-from starforge_console.web import blobs, catalog, fleets, follow, install, jobs, ops, series, signin
+from starforge_console.web import blobs, caller, catalog, fleets, follow, install, jobs, ops, series, signin
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices
 from starforge_console.web.guard import BodyGuard
+from starforge_console.web.heads import HeadAnswers
 from starforge_console.web.nodes import NodeDesk, NodeDoor
 from starforge_console.web.pages.routes import add_page_routes, supply_pages
 from starforge_console.web.polls import LongPolls
@@ -60,7 +61,7 @@ def _build_app() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for module in (catalog, jobs, follow, series, blobs, fleets):
+    for module in (catalog, caller, jobs, follow, series, blobs, fleets):
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)
     app.include_router(install.router)
@@ -68,6 +69,7 @@ def _build_app() -> FastAPI:
     app.include_router(signin.router)
     add_page_routes(app)
     app.add_middleware(BodyGuard)
+    app.add_middleware(HeadAnswers)
     app.add_middleware(NodeDoor)  # before the guard, which lets in nobody without a user's token
     return app
 

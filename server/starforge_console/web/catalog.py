@@ -1,12 +1,11 @@
-"""Routes that say who answers, who asks, and what is on offer."""
+"""Routes that say who answers, and what is on offer."""
 
 from typing import Final
 
-from fastapi import APIRouter, Request
-from starlette.responses import Response
+from fastapi import APIRouter
 
 import starforge
-from starforge.contract.api import Meta, MethodList, ProfileList, WhoAmI
+from starforge.contract.api import Meta, MethodList, ProfileList
 from starforge.contract.jobspec import API_VERSION
 from starforge_console.fleets.profiles import build_profiles_of
 from starforge_console.web.deps import OLDEST_CLIENT, Reader, Services
@@ -22,24 +21,6 @@ router = APIRouter(tags=["console"])
 async def describe_server() -> Meta:
     """Who answers, and what it understands; needs no sign-in."""
     return Meta(server=starforge.__version__, jobspec=(API_VERSION,), min_client=OLDEST_CLIENT, features=FEATURES)
-
-
-@router.get("/whoami", responses=problem_responses(401, 403))
-async def describe_caller(account: Reader) -> WhoAmI:
-    """Whose token this is, and what it may do."""
-    return WhoAmI(
-        user=account.user,
-        role="admin" if account.role == "admin" else "member",
-        scopes=tuple(sorted(account.scopes)),
-        token_expires_at=account.expires_at,
-    )
-
-
-@router.post("/tokens/revoke-self", status_code=204, responses=problem_responses(401, 403))
-async def revoke_own_token(services: Services, _account: Reader, request: Request) -> Response:
-    """End the token that this request carries, at once."""
-    await services.accounts.revoke(request.headers.get("authorization"))
-    return Response(status_code=204)
 
 
 @router.get("/methods", responses=problem_responses(401, 403))

@@ -131,7 +131,7 @@ def test_an_attempt_that_does_not_start_is_fenced_off_after_its_deadline() -> No
 def test_a_pull_that_goes_on_has_no_deadline() -> None:
     pull = Pull(image="x:1", done_bytes=1, total_bytes=10**12, progressed_at=NOW + 86_000)
     seen = Seen(phase=Phase.PREPARING, at=NOW, pull=pull, note="pulling")
-    assert decide(job(JobState.PENDING), seen, None, NOW + 86_400) == Wait("pulling: 0.0 of 1000000.0 MB")
+    assert decide(job(JobState.PENDING), seen, None, NOW + 86_400) == Wait("pulling: 1 B of 931.3 GiB")
 
 
 def test_an_image_that_cannot_start_is_a_failed_start_also_when_it_was_seen_to_run_for_a_moment() -> None:

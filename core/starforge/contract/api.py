@@ -211,9 +211,7 @@ class JobCounts(Answer):
     """`GET /job-counts?user=&project=&q=`: how many of the wanted jobs are in each state; none are left out."""
 
     states: dict[str, int]
-    active: int = Field(
-        description="how many have not ended for good; failed jobs that will be retried are among them"
-    )
+    active: int = Field(description="how many have not ended for good; failed jobs that will be retried are among them")
 
 
 class StopRequest(Frozen):

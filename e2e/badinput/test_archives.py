@@ -36,6 +36,18 @@ def through_a_chain_of_links(tar: tarfile.TarFile) -> None:
     add(tar, "deep/evil2", type=tarfile.SYMTYPE, linkname="er/evil/../..")
 
 
+def sparse(tar: tarfile.TarFile) -> None:
+    member = tarfile.TarInfo("evil")
+    member.size = 1
+    member.pax_headers = {"GNU.sparse.map": f"0,1,{1 << 40},0", "GNU.sparse.size": str(1 << 40)}
+    tar.fileobj.write(member.tobuf(tarfile.PAX_FORMAT) + b"x" + b"\0" * 511)
+
+
+def below_a_broken_header(tar: tarfile.TarFile) -> None:
+    tar.fileobj.write(b"\xff" * 512)
+    add(tar, "never", b"x")
+
+
 REFUSED: Final[dict[str, tuple[Fill, str]]] = {
     "an absolute name": (escape("/tmp/evil"), "/tmp/evil"),  # noqa: S108 - the container's own
     "a name with ..": (escape("a/../../evil"), "a/../../evil"),
@@ -49,6 +61,10 @@ REFUSED: Final[dict[str, tuple[Fill, str]]] = {
     "a character device": (device(tarfile.CHRTYPE), "evil"),
     "a block device": (device(tarfile.BLKTYPE), "evil"),
     "a pipe": (device(tarfile.FIFOTYPE), "evil"),
+    "a sparse file": (sparse, "evil"),
+    "a header that is damaged": (below_a_broken_header, "damaged at byte 1024"),
+    "folders without end": (escape("d/" * 1500 + "evil"), "folders deep"),
+    "a name without end": (escape("n" * 300), "nnn"),
     "a file in the place of a folder": (escape("experiments"), "experiments"),
 }
 

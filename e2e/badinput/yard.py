@@ -71,7 +71,7 @@ class Yard:
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         answer = self.api.call("PUT", f"/api/v1/blobs/{digest}", content)
         assert answer.status == 200, answer
-        return {"digest": digest, "bytes": len(content), "files": 1}
+        return {"digest": digest, "bytes": len(content), "files": count_files(content)}
 
     def submit(self, workspace: dict[str, Any], gpus: int = 1) -> str:
         """Submit a job with this workspace, past `sf`; gives the job."""
@@ -142,6 +142,15 @@ def pack(fill: Fill) -> bytes:
     with tarfile.open(fileobj=content, mode="w", format=tarfile.GNU_FORMAT) as tar:
         fill(tar)
     return content.getvalue()
+
+
+def count_files(content: bytes) -> int:
+    """How many members an archive has that are no folders, as far as it can be read."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+            return sum(not member.isdir() for member in tar)
+    except (tarfile.TarError, ValueError, RecursionError):
+        return 1
 
 
 def add(tar: tarfile.TarFile, name: str, content: bytes = b"", **fields: Any) -> None:  # noqa: ANN401 - of any member

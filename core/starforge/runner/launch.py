@@ -16,7 +16,7 @@ from starforge.runner.places import Places
 from starforge.runner.prepare import Launch, apply_plan, build_launch, make_report_file, remove_report_file
 from starforge.runner.probe import refuse_unfit_image
 from starforge.runner.processes import Child, become_subreaper
-from starforge.runner.verify import publish_work, unpack_workspace, wait_for_work
+from starforge.runner.workspace import publish_work, unpack_workspace, wait_for_work
 
 if TYPE_CHECKING:
     from starforge.runner.checkpoints import Committed
@@ -116,10 +116,18 @@ def _prepare_work(capsule: contract.Capsule, desk: Desk, resume: Optional[Commit
         return
     began = time.monotonic()
     partial = places.work + ".tmp"
-    unpack_workspace(capsule.workspace, partial)
+    unpack_workspace(capsule.workspace, partial, _find_file_count(capsule), desk.check)
     apply_plan(capsule, places, resume, partial)
     publish_work(partial, places.work, capsule.node_count > 1)
     desk.spool.event("workspace_ready", elapsed_s=round(time.monotonic() - began, 3))
+
+
+def _find_file_count(capsule: contract.Capsule) -> Optional[int]:
+    """Find how many files the job was submitted with."""
+    spec = capsule.spec.get("spec")
+    workspace = spec.get("workspace") if isinstance(spec, dict) else None
+    count = workspace.get("files") if isinstance(workspace, dict) else None
+    return count if isinstance(count, int) else None
 
 
 def _start(launch: Launch) -> Child:

@@ -1,12 +1,9 @@
-"""The runner's smaller parts: archive, versions, workspace, cgroup counters, the contract's documents."""
+"""The runner's smaller parts: archive, versions, cgroup counters, the contract's documents."""
 
-import io
 import json
 import os
 import subprocess
 import sys
-import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,9 +11,7 @@ import pytest
 from core.tests.runner.support.attempt import find_interpreters, hash_of
 from starforge.contract import capsule as contract
 from starforge.runner.archive import build_runner
-from starforge.runner.endings import Refusal
 from starforge.runner.memory import find_memory_counters
-from starforge.runner.verify import unpack_workspace
 from starforge.runner.versions import RangeError, is_in_range
 
 CORE = Path(contract.__file__).parents[2]
@@ -80,61 +75,6 @@ def test_ranges_mean_what_pep_440_says(version: str, specifier: str, fits: bool)
 def test_what_is_no_version_or_range_is_an_error(version: str, specifier: str) -> None:
     with pytest.raises(RangeError):
         is_in_range(version, specifier)
-
-
-def add_file(archive: tarfile.TarFile, name: str, content: bytes = b"x") -> object:
-    member = tarfile.TarInfo(name)
-    member.size = len(content)
-    archive.addfile(member, io.BytesIO(content))
-    return member
-
-
-def add_link(archive: tarfile.TarFile, name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> object:
-    member = tarfile.TarInfo(name)
-    member.type, member.linkname = kind, target
-    archive.addfile(member)
-    return member
-
-
-ESCAPES: dict[str, Callable[[tarfile.TarFile], object]] = {
-    "dots": lambda archive: add_file(archive, "../evil"),
-    "absolute": lambda archive: add_file(archive, "/evil"),
-    "link outside": lambda archive: add_link(archive, "a", "../.."),
-    "absolute link": lambda archive: add_link(archive, "a", "/etc/passwd"),
-    "chained links": lambda archive: (
-        add_file(archive, "d/e/f"),
-        add_link(archive, "d/e/up", "../.."),
-        add_link(archive, "out", "d/e/up/../x"),
-    ),
-    "hard link": lambda archive: add_link(archive, "a", "/etc/passwd", tarfile.LNKTYPE),
-    "device": lambda archive: add_link(archive, "a", "", tarfile.CHRTYPE),
-    "through a link": lambda archive: (add_link(archive, "a", ".."), add_file(archive, "a/evil")),
-}
-
-
-@pytest.mark.parametrize("name", ESCAPES)
-def test_a_workspace_that_leaves_its_tree_is_refused(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "workspace.tar"
-    with tarfile.open(path, "w") as archive:
-        ESCAPES[name](archive)
-    before = {entry.name for entry in tmp_path.iterdir()}
-
-    with pytest.raises(Refusal) as refused:
-        unpack_workspace(contract.Workspace(str(path), hash_of(path)), str(tmp_path / "work.tmp"))
-    assert refused.value.cause == "workspace"
-    assert {entry.name for entry in tmp_path.iterdir()} - before == {"work.tmp"}
-
-
-def test_links_that_stay_inside_and_programs_are_unpacked(tmp_path: Path) -> None:
-    path = tmp_path / "workspace.tar"
-    with tarfile.open(path, "w") as archive:
-        add_link(archive, "data/latest", "../src/run.sh")
-        member = tarfile.TarInfo("src/run.sh")
-        member.mode = 0o700
-        archive.addfile(member)
-    unpack_workspace(contract.Workspace(str(path), hash_of(path)), str(tmp_path / "work.tmp"))
-    assert (tmp_path / "work.tmp" / "data" / "latest").resolve().name == "run.sh"
-    assert (tmp_path / "work.tmp" / "src" / "run.sh").stat().st_mode & 0o777 == 0o755
 
 
 def test_counters_of_both_cgroup_versions_are_read_and_missing_ones_are_none(tmp_path: Path) -> None:

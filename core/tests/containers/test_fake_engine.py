@@ -36,7 +36,9 @@ JOBS = {
 class Lab(Protocol):
     """An engine, and the world around it."""
 
-    engine: Engine
+    @property
+    def engine(self) -> Engine:
+        """Whose answers are tested."""
 
     def until(self, holds: Callable[[], bool]) -> None:
         """Let time pass until `holds`."""

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from starforge.contract.fleets import FleetDetail
 from starforge.errors import NotFound
-from starforge_console.wakeups import JOBS, NODES, QUEUE
+from starforge_console.wakeups import NODES, QUEUE
 from starforge_console.web.deps import Polls
 from starforge_console.web.fleet_views import load_detail, load_details
 from starforge_console.web.i18n.words import Words
@@ -17,14 +17,15 @@ from starforge_console.web.pages import fleet_map
 from starforge_console.web.pages.fleet_visit import Asked, FleetVisit
 from starforge_console.web.pages.fleets import build_unknown
 from starforge_console.web.pages.look import Look
+from starforge_console.web.pages.seats import take_seat
 from starforge_console.web.pages.visit import SESSION_COOKIE
 from starforge_console.web.sse import News, Stream, answer_stream, encode_event
 
 AGAIN_S: Final = 5.0
-"""How often a page looks when nothing happens: progress of pulls and the age of a heartbeat wake nobody."""
-TOPICS: Final = (NODES, QUEUE, JOBS)
+"""How often a page looks when nothing wakes it, as progress of pulls and jobs of this host's own fleet do not."""
+TOPICS: Final = (NODES, QUEUE)
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, dependencies=[Depends(take_seat)])
 
 
 @router.get("/live/fleets")

@@ -17,10 +17,14 @@ from starforge_console.scheduler.dequeue import Dequeue
 from starforge_console.scheduler.launch import Launcher
 from starforge_console.scheduler.loop import Loop
 from starforge_console.scheduler.reconcile import Reconcile
+from starforge_console.scheduler.sweep import Sweep
 from starforge_console.wakeups import BACKEND, ENDINGS, QUEUE
 
 MERGE_LIMIT_S: Final = 60.0
 """How long the loops' start waits until everything that a backend holds has been merged."""
+
+SWEEP: Final = "sweep"
+"""Nobody is in a hurry for it: its loop goes by the clock alone."""
 
 _log = structlog.get_logger("scheduler")
 
@@ -40,6 +44,7 @@ class Scheduler:
             Loop("dequeue", QUEUE, wakeups, self._dequeue.run_once),
             Loop("reconcile", BACKEND, wakeups, self._reconcile.run_once),
             Loop("cleanup", ENDINGS, wakeups, self._cleanup.run_once),
+            Loop("sweep", SWEEP, wakeups, Sweep(deps).run_once),
         )
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -81,7 +81,7 @@ async def join(joining: Joining, settings: NodeSettings) -> Joined:
         await link.close()
     _require_storage(settings, answer)
     identity = _build_identity(server, advertise, answer)
-    state.write_identity(identity, new.pem, answer.fence)
+    state.write_identity(identity, new.pem, answer.fence, answer.epoch)
     return Joined(identity, answer)
 
 

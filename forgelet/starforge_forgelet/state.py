@@ -132,12 +132,16 @@ class NodeState:
             )
         return identity
 
-    def write_identity(self, identity: NodeIdentity, pem: str, fence: int) -> None:
-        """Keep who this machine is, with the key that proves it; the last thing written is what says that it joined."""
+    def write_identity(self, identity: NodeIdentity, pem: str, fence: int, epoch: int = 0) -> None:
+        """Keep who this machine is, with the key that proves it; the last thing written is what says that it joined.
+
+        `epoch` is the newest one that the console has given away: whoever joins again follows it, whosever it was.
+        """
         self.prepare()
         before = self._find(_IDENTITY, NodeIdentity) if self.has_joined() else None
-        if before is None or (before.install, before.node) != (identity.install, identity.node):
-            self.write_epoch(Epoch())
+        again = before is not None and (before.install, before.node) == (identity.install, identity.node)
+        if not again or epoch > self.load_epoch().number:
+            self.write_epoch(Epoch(number=epoch))
         write_durably(self.key_file, pem.encode())
         self.write_fence(fence)
         self._write(_IDENTITY, identity)

@@ -63,6 +63,8 @@ class JoinAnswer:
         storage_root: The shared folder, at the same path on every machine.
         storage_id: What the mark in that folder must say.
         fence: The fence number to begin with.
+        epoch: The newest one that a daemon of this node took: the next question is for the one after it, also where it
+            was another daemon's, for whoever joins again is the one that stays.
         gpus_without_series: Names of GPUs that the hardware registry does not know.
         replaces: Names of silent nodes with the same hostname, which an administrator may remove.
 
@@ -77,6 +79,7 @@ class JoinAnswer:
     ingest_url: str
     fence: int
     heartbeat_s: float
+    epoch: int = 0
     gpus_without_series: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()
 

@@ -148,7 +148,7 @@ class Directory:
         entry = self._entries.setdefault(row.name, _Entry(row))
         entry.row = row
         if joined:
-            entry.reach = NOT_TRIED
+            entry.reach, entry.superseded_at = NOT_TRIED, None  # whoever had copied its key is no daemon of it now
             self._end_legacy(row.fleet)
         self._tell(row.fleet)
 

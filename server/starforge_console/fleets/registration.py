@@ -121,6 +121,7 @@ class Registration:
             ingest_url=self._terms.ingest_url,
             # What it has cleaned up for, not what it should have: else a join would skip the cleanup of a lost node.
             fence=row.fence_seen,
+            epoch=row.epoch,
             heartbeat_s=self._terms.heartbeat_s,
             gpus_without_series=tuple(sorted(unknown)),
             replaces=tuple(other.name for other in self._list_silent_twins(row)),

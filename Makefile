@@ -41,6 +41,11 @@ e2e: dev ## One end-to-end leg on real daemons: make e2e T=main
 	@tools/needs.sh engine tini $(if $(filter pages,$(T)),browser) $(if $(filter install,$(T)),systemd)
 	@$(PY) -m tools.legs e2e-$(T)
 
+.PHONY: faults
+faults: dev ## Break a fleet at random and check that nothing is lost or doubled: make faults ROUNDS=5 SEED=1
+	@tools/needs.sh engine tini
+	@ROUNDS=$(ROUNDS) SEED=$(SEED) $(PY) -m tools.faults
+
 .PHONY: demo
 demo: ## Train a small model here from an empty folder and check it; FLEET=node: on a machine that joins a fleet
 	@PYTHON=$(PYTHON) tools/demo.sh

@@ -10,6 +10,9 @@ LONGEST_WAIT_S: Final = 30.0
 CLOSING: Final = "api-closing"
 """The topic that is told when the console ends."""
 
+FIRST_LOOKS_AT_ONCE: Final = 4
+"""Nobody shares all of a stream's first look, and many readers may come at once: they wait, and nobody else does."""
+
 T = TypeVar("T")
 
 
@@ -19,6 +22,7 @@ class LongPolls:
     def __init__(self, wakeups: Wakeups) -> None:
         self._wakeups = wakeups
         self._closing = False
+        self.first_looks: Final = asyncio.Semaphore(FIRST_LOOKS_AT_ONCE)
 
     @property
     def closing(self) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -16,6 +17,8 @@ PING_S: Final = 15.0
 TICK_S: Final = 0.2
 """Changes within this time are told together, and whoever waits for the same thing shares one look at it."""
 LOOKS_KEPT: Final = 64
+STREAMS_AT_ONCE: Final = 2000
+STREAMS_OF_ONE_USER: Final = 100
 _PING: Final = b": ping\n\n"
 _HELLO: Final = b"retry: 1000\n\n"
 _HEADERS: Final[Mapping[str, str]] = MappingProxyType(
@@ -99,13 +102,16 @@ async def _run(stream: Stream, polls: LongPolls, wakeups: Wakeups) -> AsyncItera
     loop = asyncio.get_running_loop()
     yield _HELLO
     pause_s, asked_at = 0.0, loop.time()
+    turn: AbstractAsyncContextManager[object] = polls.first_looks
     while not polls.closing:
         topics = stream.topics()
         waiter = wakeups.subscribe(*topics, CLOSING)
         try:
             since = loop.time()
             await asyncio.sleep(pause_s)
-            news = await stream.look(since)
+            async with turn:
+                news = await stream.look(since)
+            turn = nullcontext()
             for event in news.events:
                 yield event
             if news.over:

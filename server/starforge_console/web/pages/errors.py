@@ -51,7 +51,8 @@ def _wants_page(request: Request, error: Exception) -> bool:
 async def _answer_page(request: Request, error: Exception) -> Response:
     told = _describe(request, error)
     if request.url.path.startswith(LIVE):
-        return PlainTextResponse(told.what, told.status, {"Cache-Control": "no-store"})
+        headers = build_headers(error) if isinstance(error, Busy) else {}
+        return PlainTextResponse(told.what, told.status, headers | {"Cache-Control": "no-store"})
     if isinstance(error, SignInRequired) and not request.url.path.startswith(SIGN_IN):
         return _to_sign_in(request)
     pages = load_page_services(request)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from starforge.contract.capsule import STREAM_LOG, STREAM_METRICS
@@ -20,13 +20,16 @@ from starforge_console.ledger.listing import (
     load_lines,
 )
 from starforge_console.ledger.search import JobSearch
+from starforge_console.ledger.views import list_attempts, load_job
 from starforge_console.wakeups import JOBS, QUEUE, job_topic, stream_topic
+from starforge_console.web.attempts import choose_attempt
 from starforge_console.web.deps import ApiServices, Polls, Services
 from starforge_console.web.i18n.words import Words
 from starforge_console.web.pages.job_view import JobPage, has_ended, load_job_page
 from starforge_console.web.pages.jobs import PAGE_SIZE, TABS, count_of
 from starforge_console.web.pages.log_lines import Place, parse_place, split_log
 from starforge_console.web.pages.look import Look
+from starforge_console.web.pages.seats import take_seat
 from starforge_console.web.pages.services import Pages, PageServices
 from starforge_console.web.pages.visit import SESSION_COOKIE, Signed, Visit
 from starforge_console.web.sse import News, Stream, answer_stream, encode_event
@@ -38,9 +41,10 @@ PARTS: Final = ("state", "actions", "notice", "facts", "history", "attempts", "l
 RECENT_EVENTS: Final = 500
 OVER: Final = "over"
 """The event after which a page's script does not come back."""
-_BACK: Final = re.compile(r"(\d{1,16})\.(\d{1,6})\.(\d{1,16}s?|-)")
+_NUMBER: Final = re.compile(r"[0-9]{1,16}")
+_BACK: Final = re.compile(r"([0-9]{1,16})\.([0-9]{1,6})\.([0-9]{1,16}s?|-)")
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, dependencies=[Depends(take_seat)])
 
 Number = Annotated[int, Query(ge=0, le=1 << 53)]
 Name = Annotated[str, Query(max_length=200)]
@@ -73,7 +77,7 @@ async def follow_jobs(  # noqa: PLR0913 - what the page shows
         search=search,
         shown=shown,
         total=total,
-        after=int(back) if back.isdecimal() else after,
+        after=int(back) if _NUMBER.fullmatch(back) else after,
     )
     stream = Stream(topics=lambda: (JOBS, QUEUE), look=reader.look, is_allowed=_asks_again(pages, request))
     return answer_stream(stream, polls, services.wakeups)
@@ -93,9 +97,9 @@ async def follow_job(  # noqa: PLR0913 - where the page stands
     pinned: str = "",
 ) -> Response:
     """Parts of the job's page that change, the lines of its log, and that its curves have grown."""
-    await load_job_page(services, job_id)
     back = _BACK.fullmatch(request.headers.get("last-event-id", ""))
     number, text = (int(back[2]), back[3]) if back else (attempt, log)
+    await _check_attempt(services, job_id, number if pinned else None)
     reader = _JobReader(
         pages=pages,
         services=services,
@@ -107,6 +111,12 @@ async def follow_job(  # noqa: PLR0913 - where the page stands
     )
     stream = Stream(topics=reader.topics, look=reader.look, is_allowed=_asks_again(pages, request))
     return answer_stream(stream, polls, services.wakeups)
+
+
+async def _check_attempt(services: ApiServices, job_id: str, number: int | None) -> None:
+    """Raises NotFound: without the job, or without its attempt of that number, there is nothing to follow."""
+    _, attempts = await services.ledger.read(lambda c: (load_job(c, job_id), list_attempts(c, job_id)))
+    choose_attempt(job_id, attempts, number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ LINE_BYTES: Final = 64 << 10
 """A line that is longer without an end is cut, and what follows of it is passed over."""
 SHOWN_CHARACTERS: Final = 4000
 
-_PLACE: Final = re.compile(r"(\d{1,16})(s?)")
+_PLACE: Final = re.compile(r"([0-9]{1,16})(s?)")
 _ERROR: Final = re.compile(
     r"\b(?:error|exception|traceback|fatal|critical|panic|segmentation fault|killed)\b|\b\w+(?:Error|Exception)\b",
     re.IGNORECASE,

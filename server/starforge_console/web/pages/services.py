@@ -9,16 +9,18 @@ from starforge_console.accounts.sessions import Sessions
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.pages.assets import load_assets
 from starforge_console.web.pages.look import Look
-from starforge_console.web.sse import Hub
+from starforge_console.web.room import Room
+from starforge_console.web.sse import STREAMS_AT_ONCE, STREAMS_OF_ONE_USER, Hub
 
 
 @dataclass(frozen=True, slots=True)
 class PageServices:
-    """Sessions, templates, and the hub over which streams share what they look at."""
+    """Sessions, templates, the hub over which streams share what they look at, and the room for their readers."""
 
     sessions: Sessions
     look: Look
     hub: Hub
+    seats: Room
 
 
 def build_page_services(services: ApiServices) -> PageServices:
@@ -27,6 +29,7 @@ def build_page_services(services: ApiServices) -> PageServices:
         sessions=Sessions(services.ledger, services.clock, services.accounts),
         look=Look(load_assets(), services.settings.http.public_url),
         hub=Hub(),
+        seats=Room(STREAMS_AT_ONCE, STREAMS_OF_ONE_USER),
     )
 
 

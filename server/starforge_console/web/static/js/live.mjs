@@ -25,6 +25,15 @@ function lost(event) {
   if (!timer && state) timer = setTimeout(() => say(state.dataset.lost.replace("{time}", lastHeard.toLocaleTimeString())), STALE_AFTER);
 }
 
+// Too many streams are open, or the console has no room: the extension comes back only to a stream that has begun.
+function refused(event) {
+  const { status, headers } = event.detail.ctx.response;
+  lost({ detail: { status } });
+  if (status !== 429 && status !== 503) return;
+  const wait = 1000 * (Number(headers.get("Retry-After")) || 10) * (1 + Math.random());
+  setTimeout(() => htmx.ajax("GET", stream.getAttribute("hx-sse:connect"), { source: stream }), wait);
+}
+
 function found() {
   clearTimeout(timer);
   timer = 0;
@@ -37,3 +46,4 @@ stream?.addEventListener("htmx:sse:before:connection", lost);
 stream?.addEventListener("htmx:sse:after:connection", found);
 stream?.addEventListener("htmx:sse:after:message", () => { lastHeard = new Date(); });
 stream?.addEventListener("htmx:error", lost);
+stream?.addEventListener("htmx:response:error", refused);

@@ -91,6 +91,11 @@ class HttpSettings(_Group):
         description="The one address that pages and install lines name.",
         pattern=r"^https?://\S+$",
     )
+    trusted_proxies: str = Field(
+        default="",
+        description="Addresses or networks of proxies whose X-Forwarded-For is believed, separated by commas.",
+        pattern=r"^[0-9A-Fa-f.:/]*(, ?[0-9A-Fa-f.:/]+)*$",
+    )
     public_ca_file: AbsolutePath | None = Field(
         default=None,
         description="PEM file of the private CA that signed that address's certificate; install.sh carries it along.",

@@ -1,6 +1,7 @@
 """Routes for whoever runs the console: whether it works, and its figures."""
 
 import ipaddress
+from typing import Final
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
@@ -15,6 +16,8 @@ from starforge_console.web.deps import Services, peer_of
 
 router = APIRouter(include_in_schema=False)
 
+_FORWARDED: Final = frozenset({"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"})
+
 
 @router.get("/healthz")
 async def check_health(services: Services) -> Response:
@@ -26,7 +29,7 @@ async def check_health(services: Services) -> Response:
 @router.get("/metrics")
 async def show_figures(services: Services, request: Request) -> Response:
     """The console's figures for Prometheus: for this machine's own processes, otherwise for administrators."""
-    if not _is_loopback(peer_of(request)):
+    if not _is_of_this_machine(request):
         header = request.headers.get("authorization")
         check_scope(await services.accounts.authenticate(header, peer_of(request)), Scope.ADMIN)
     counts = await services.ledger.read(count_by_state)
@@ -37,8 +40,11 @@ async def show_figures(services: Services, request: Request) -> Response:
     return Response(generate_latest(services.metrics) + generate_latest(now), media_type=CONTENT_TYPE_LATEST)
 
 
-def _is_loopback(peer: str) -> bool:
+def _is_of_this_machine(request: Request) -> bool:
+    """Whether a process of this machine asks for itself; a proxy here says for whom it asks."""
+    if not _FORWARDED.isdisjoint(request.headers.keys()):
+        return False
     try:
-        return ipaddress.ip_address(peer).is_loopback
+        return ipaddress.ip_address(peer_of(request)).is_loopback
     except ValueError:
         return False

@@ -74,7 +74,7 @@ async def serve(
         _signals(stop),
     ):
         servers = (
-            StreamEndingServer(_configure(api), api.state.polls.close),
+            StreamEndingServer(_configure(api, http.trusted_proxies), api.state.polls.close),
             StreamEndingServer(_configure(ingest), lambda: None),
         )
         listening = Listening(api_socket.getsockname()[1], ingest_socket.getsockname()[1])
@@ -103,7 +103,8 @@ async def _first_of(event: Coroutine[Any, Any, object], running: Sequence[asynci
         waiting.cancel()
 
 
-def _configure(app: ASGIApp) -> uvicorn.Config:
+def _configure(app: ASGIApp, trusted_proxies: str = "") -> uvicorn.Config:
+    """Without a proxy that was named, nobody's word about another address counts, not even this machine's own."""
     return uvicorn.Config(
         app,
         http=BoundedProtocol,
@@ -112,6 +113,8 @@ def _configure(app: ASGIApp) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=trusted_proxies,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=SHUTDOWN_LIMIT_S,

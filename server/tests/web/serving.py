@@ -18,7 +18,8 @@ START_S = 20.0
 class Served:
     """A console that listens; `stop` ends it from any thread."""
 
-    def __init__(self, console: ConsoleUnderTest) -> None:
+    def __init__(self, console: ConsoleUnderTest, http: HttpSettings) -> None:
+        self._http = http.model_copy(update={"listen": "127.0.0.1:0", "ingest_listen": "127.0.0.1:0"})
         self._console = console
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -52,8 +53,7 @@ class Served:
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._console.services.wakeups.bind()
-        http = HttpSettings(listen="127.0.0.1:0", ingest_listen="127.0.0.1:0")
-        await serve(self._console.app, Starlette(), http, self._on_ready, self._stop)
+        await serve(self._console.app, Starlette(), self._http, self._on_ready, self._stop)
 
     async def _on_ready(self, ports: Listening) -> None:
         self.ports = ports
@@ -61,8 +61,8 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(console: ConsoleUnderTest) -> Iterator[Served]:
-    served = Served(console)
+def serving(console: ConsoleUnderTest, http: HttpSettings | None = None) -> Iterator[Served]:
+    served = Served(console, http or HttpSettings())
     served.start()
     try:
         yield served

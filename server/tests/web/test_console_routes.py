@@ -84,6 +84,13 @@ def test_figures_are_for_administrators_elsewhere_and_for_every_process_here(con
     assert here.status_code == 200
 
 
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Real-IP", "Forwarded", "Via"])
+def test_figures_for_somebody_behind_a_proxy_of_this_machine_need_an_administrator(
+    console: ConsoleUnderTest, header: str
+) -> None:
+    assert console.local_client().get("/metrics", headers={header: "127.0.0.1"}).status_code == 401
+
+
 def test_the_document_describes_problems_and_the_way_to_sign_in(console: ConsoleUnderTest) -> None:
     document = console.client().get("/api/v1/openapi.json").json()
     assert "Problem" in document["components"]["schemas"]

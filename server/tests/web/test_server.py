@@ -7,11 +7,13 @@ import sys
 import textwrap
 from pathlib import Path
 
+import httpx2
 import pytest
 from starlette.applications import Starlette
 
 from server.tests.web.serving import serving
 from server.tests.web.support import ConsoleUnderTest
+from starforge_console.accounts.throttle import FAILURES_AT_ONCE
 from starforge_console.errors import SettingsError
 from starforge_console.settings.console import HttpSettings
 from starforge_console.web.server import Listening, serve
@@ -34,6 +36,41 @@ def test_whoever_sends_too_much_hears_so_and_not_a_broken_connection(console: Co
         for _ in range(3):
             answer = client.post("/api/v1/jobs", content=b" " * (2 << 20))
             assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+def _guess_until_slowed_down(client: httpx2.Client, *forwarded: str) -> httpx2.Response:
+    """What comes once it is slowed down; each guess says that it comes for the next of `forwarded`."""
+    for number in range(20 * FAILURES_AT_ONCE):
+        answer = _guess(client, forwarded[number % len(forwarded)])
+        if answer.status_code == 429:
+            return answer
+    raise AssertionError("every guess was answered")
+
+
+def _guess(client: httpx2.Client, forwarded: str) -> httpx2.Response:
+    headers = {"Authorization": "Bearer sfp_guess", "X-Forwarded-For": forwarded}
+    return client.get("/api/v1/whoami", headers=headers)
+
+
+def test_nobody_says_for_somebody_else_where_a_request_comes_from(console: ConsoleUnderTest) -> None:
+    """A new made-up address for each guess would never be slowed down."""
+    made_up = [f"192.0.2.{number}" for number in range(250)]
+    with serving(console) as served, served.client() as client:
+        slowed = _guess_until_slowed_down(client, *made_up)
+    assert slowed.json()["title"] == "too many failed sign-ins from 127.0.0.1"
+
+
+def test_a_proxy_that_is_named_is_believed(console: ConsoleUnderTest) -> None:
+    with serving(console, HttpSettings(trusted_proxies="192.0.2.0/24, 127.0.0.1")) as served, served.client() as client:
+        slowed = _guess_until_slowed_down(client, "203.0.113.1")
+        assert slowed.json()["title"] == "too many failed sign-ins from 203.0.113.1"
+        assert _guess(client, "203.0.113.2").status_code == 401
+
+
+@pytest.mark.parametrize("proxies", ["*", "everybody", "127.0.0.1;::1"])
+def test_not_everybody_can_be_trusted(proxies: str) -> None:
+    with pytest.raises(ValueError, match="trusted_proxies"):
+        HttpSettings(trusted_proxies=proxies)
 
 
 def test_an_address_that_is_taken_is_named_with_its_setting(console: ConsoleUnderTest) -> None:

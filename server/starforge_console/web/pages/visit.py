@@ -4,12 +4,14 @@ import hmac
 import secrets
 from dataclasses import dataclass, field
 from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from starforge.errors import SignInRequired
+from starforge.errors import InputError, SignInRequired
 from starforge_console.accounts.sessions import IDLE_S, Sessions, build_form_key
 from starforge_console.accounts.sign_in import check_scope, owns
 from starforge_console.accounts.tokens import Scope
@@ -24,6 +26,8 @@ THEME_COOKIE: Final = "starforge_theme"
 THEMES: Final = ("auto", "light", "dark")
 FORM_KEY: Final = "form_key"
 YEAR_S: Final = 365 * 24 * 3600
+FIELDS_AT_MOST: Final = 1000
+_NO_ORIGIN: Final = "null"
 _OUR_OWN: Final = frozenset({"same-origin", "none"})
 
 
@@ -118,24 +122,19 @@ async def load_form(request: Request, visit: Visit) -> FormData:
     """The form that was sent, if one of our own pages sent it.
 
     Raises:
+        InputError: it cannot be read, or has too many fields.
         Forbidden: it lacks this session's key, or another site sent it.
 
     """
-    form = await request.form(max_files=0, max_fields=1000)
+    form = await _read_form(request)
     given = form.get(FORM_KEY)
-    site = request.headers.get("sec-fetch-site", "none")
     if not isinstance(given, str) or not hmac.compare_digest(given.encode(), visit.form_key.encode()):
         raise Forbidden(
             "the form was not accepted",
             why="it does not carry this session's key: it is too old, or another site sent it",
             next_step="load the page again, then send the form again",
         )
-    if site not in _OUR_OWN:
-        raise Forbidden(
-            "the form was not accepted",
-            why=f"it was sent by another site ({site})",
-            next_step="open the page on this site and send the form from there",
-        )
+    _check_site(request)
     return form
 
 
@@ -143,6 +142,32 @@ def text_of(form: FormData, name: str, longest: int = 1000) -> str:
     """One field's text without surrounding blanks; empty when it is missing."""
     value = form.get(name, "")
     return value.strip()[:longest] if isinstance(value, str) else ""
+
+
+async def _read_form(request: Request) -> FormData:
+    try:
+        return await request.form(max_files=0, max_fields=FIELDS_AT_MOST)
+    except HTTPException as error:
+        raise InputError(
+            "the form cannot be read", why=error.detail, next_step="load the page again, then send the form again"
+        ) from error
+
+
+def _check_site(request: Request) -> None:
+    """Raises Forbidden for what the browser says was sent by another site.
+
+    Browsers send the origin `null` for forms of pages that, as ours do, keep their address to themselves.
+    """
+    site, origin = request.headers.get("sec-fetch-site", "none"), request.headers.get("origin", _NO_ORIGIN)
+    public_url: str = request.app.state.services.settings.http.public_url
+    ours = {_NO_ORIGIN, request.headers.get("host", "").lower(), urlsplit(public_url).netloc.lower()}
+    if site in _OUR_OWN and origin.lower().removeprefix("https://").removeprefix("http://") in ours:
+        return
+    raise Forbidden(
+        "the form was not accepted",
+        why=f"it was sent by another site ({site if site not in _OUR_OWN else origin[:200]})",
+        next_step="open the page on this site and send the form from there",
+    )
 
 
 def safe_path(path: str) -> str:

@@ -6,7 +6,8 @@ StarForgeError
 ├── InputError
 │   ├── SettingsError        mend the console's settings, then start again
 │   ├── BlobRefused          send the bytes that the digest names
-│   └── TooLarge             send less
+│   ├── TooLarge             send less
+│   └── EncodingRefused      send it in an encoding that is named
 ├── Refused
 │   ├── AdmissionRefused     every gate's refusals at once: mend the submission
 │   ├── Forbidden            ask somebody with the role or scope it takes
@@ -54,6 +55,12 @@ class TooLarge(InputError):
     """More was sent than the console takes."""
 
     code = "too_large"
+
+
+class EncodingRefused(InputError):
+    """The body came in a Content-Encoding that is not taken here."""
+
+    code = "encoding_refused"
 
 
 class AdmissionRefused(Refused):
@@ -123,6 +130,7 @@ HTTP_STATUS: Final[dict[type[StarForgeError], int]] = {
     Conflict: 409,
     Refused: 403,
     TooLarge: 413,
+    EncodingRefused: 415,
     InputError: 422,
     Busy: 429,
     BackendUnreachable: 502,

@@ -16,6 +16,7 @@ Digest = NewType("Digest", str)
 """`sha256:` and 64 lower-case hexadecimal digits."""
 
 _BASE32: Final = "abcdefghijklmnopqrstuvwxyz234567"
+_JOB: Final = re.compile(r"j[a-z2-7]{9}")
 _ATTEMPT: Final = re.compile(r"(j[a-z2-7]{9})-([1-9][0-9]{0,5})-([0-9a-f]{6})")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -29,6 +30,11 @@ def new_job_id() -> JobId:
 def new_attempt_id(job: JobId, number: int) -> AttemptId:
     """The id of attempt `number` (counted from 1) of `job`."""
     return AttemptId(f"{job}-{number}-{secrets.token_hex(3)}")
+
+
+def is_job_id(text: str) -> bool:
+    """Whether `text` has the form of a job's id."""
+    return _JOB.fullmatch(text) is not None
 
 
 def parse_attempt_id(text: str) -> AttemptId:

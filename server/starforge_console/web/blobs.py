@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from starforge.contract.api import BlobState
 from starforge.contract.ids import Digest
-from starforge.errors import InputError
 from starforge_console.blobs.upload import Encoding
+from starforge_console.errors import EncodingRefused
 from starforge_console.web.body import Patience, read_pieces
 from starforge_console.web.deps import Reader, Services, Submitter
 from starforge_console.web.problems import problem_responses
@@ -74,7 +74,7 @@ def _parse_encoding(text: str) -> Encoding:
     try:
         return Encoding(text.strip().lower())
     except ValueError:
-        raise InputError(
+        raise EncodingRefused(
             f"the Content-Encoding {text!r} is not understood", next_step="send zstd, or none at all"
         ) from None
 

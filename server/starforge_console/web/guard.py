@@ -1,4 +1,4 @@
-"""Takes no body of a stranger's, and none that is too large, slow, deep or no UTF-8, before anything parses it.
+"""Takes no body of a stranger's, and none that is too large, slow, deep, packed or no UTF-8, before anything parses it.
 
 Whose token it is gets decided first: the API has no use for a body without one. Pages take forms of visitors, small
 ones. Uploads of blobs are streamed past it: their route decides about the token and has bounds of its own.
@@ -6,16 +6,18 @@ ones. Uploads of blobs are streamed past it: their route decides about the token
 
 import contextlib
 import re
+import sys
 from typing import Final
 
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from starforge.contract.api import API_PREFIX
 from starforge.errors import InputError, StarForgeError
 from starforge_console.accounts.sign_in import Accounts
-from starforge_console.errors import TooLarge
+from starforge_console.errors import EncodingRefused, TooLarge
 from starforge_console.web.body import USUAL, Patience, read_pieces
 from starforge_console.web.problems import render_error
 from starforge_console.web.room import Hold, Room
@@ -31,6 +33,9 @@ SHARES: Final = 16
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _OPENING: Final = frozenset(b"[{")
 _BRACKETS: Final = re.compile(rb"[\[\]{}]")
+_DIGITS: Final = sys.int_info.default_max_str_digits
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (_DIGITS + 1))
+_PLAIN: Final = "identity"
 _STREAMED: Final = ("PUT", f"{API_PREFIX}/blobs/")
 
 
@@ -53,7 +58,7 @@ class BodyGuard:
                 body = await self._read(scope, receive, held)
             except StarForgeError as error:
                 # What is still to come of the body is read and dropped by the server, for a while.
-                await render_error(error)(scope, receive, send)
+                await (await _answer(scope, receive, error))(scope, receive, send)
                 return
             except ClientDisconnect:
                 return
@@ -62,16 +67,20 @@ class BodyGuard:
     async def _read(self, scope: Scope, receive: Receive, held: contextlib.ExitStack) -> bytes:
         headers = Headers(scope=scope)
         peer = scope["client"][0] if scope.get("client") else "unknown"
-        if str(scope["path"]).startswith(f"{API_PREFIX}/"):
+        is_api = _is_api(scope)
+        if is_api:
             account = await _accounts_of(scope).authenticate(headers.get("authorization"), peer)
             hold, limit_bytes = held.enter_context(self._members.hold(account.user)), REQUEST_BYTES
         else:
             hold, limit_bytes = held.enter_context(self._strangers.hold(peer)), FORM_BYTES
+        _check_encoding(headers.get("content-encoding", _PLAIN))
         announced = headers.get("content-length", "0")
-        if announced.isdigit() and int(announced[:18]) > limit_bytes:
+        if announced.isdecimal() and int(announced[:18]) > limit_bytes:
             raise _too_large(limit_bytes)
         body = await self._gather(receive, hold, limit_bytes)
         check_body(body)
+        if is_api:
+            _check_numbers(body)
         return body
 
     async def _gather(self, receive: Receive, hold: Hold, limit_bytes: int) -> bytes:
@@ -92,6 +101,33 @@ def check_body(body: bytes) -> None:
         raise InputError("the body is no UTF-8", why=str(error), next_step="send JSON in UTF-8") from None
     if body.count(b"[") + body.count(b"{") > DEEPEST and _depth(body) > DEEPEST:
         raise InputError(f"the body is nested deeper than {DEEPEST} levels", next_step="send a flatter document")
+
+
+def _check_numbers(body: bytes) -> None:
+    if _LONG_NUMBER.search(body) and _LONG_NUMBER.search(_STRINGS.sub(b"", body)):
+        raise InputError(
+            f"the body holds a number of more than {_DIGITS} digits", next_step="write it in fewer, or as a text"
+        )
+
+
+def _check_encoding(encoding: str) -> None:
+    if encoding.strip().lower() != _PLAIN:
+        raise EncodingRefused(
+            f"the Content-Encoding {encoding[:40]!r} is not taken here", next_step="send the body as it is"
+        )
+
+
+async def _answer(scope: Scope, receive: Receive, error: StarForgeError) -> Response:
+    """What the application's own handler makes of `error`: a page for readers of pages."""
+    if _is_api(scope):
+        return render_error(error)
+    request, handler = Request(scope, receive), scope["app"].exception_handlers[StarForgeError]
+    answer: Response = await handler(request, error)
+    return answer
+
+
+def _is_api(scope: Scope) -> bool:
+    return str(scope["path"]).startswith(f"{API_PREFIX}/")
 
 
 def _has_no_body(scope: Scope) -> bool:

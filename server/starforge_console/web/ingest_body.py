@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from starforge.contract.bounds import BODY_BYTES
 from starforge.errors import InputError
-from starforge_console.errors import TooLarge
+from starforge_console.errors import EncodingRefused, TooLarge
 from starforge_console.web.body import USUAL, Patience, read_pieces
 from starforge_console.web.room import Hold, Room
 
@@ -28,14 +28,15 @@ async def read_body(request: Request, limit_bytes: int, hold: Hold, patience: Pa
 
     Raises:
         TooLarge: there is more.
-        InputError: it is no whole gzip stream, or is encoded in another way.
+        InputError: it is no whole gzip stream.
+        EncodingRefused: it is encoded in another way.
         BodyTooSlow: it does not come in time.
         Busy: there is no room for it.
 
     """
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in {"identity", "gzip"}:
-        raise InputError(f"the Content-Encoding {encoding!r:.40} is not taken", next_step="send gzip, or none")
+        raise EncodingRefused(f"the Content-Encoding {encoding!r:.40} is not taken", next_step="send gzip, or none")
     unpack = zlib.decompressobj(_GZIP) if encoding == "gzip" else None
     body = bytearray()
     async for chunk in read_pieces(request.receive, patience):

@@ -23,9 +23,10 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     schema = {"$ref": "#/components/schemas/Problem"}
     # Whoever signs in is also told when its sf is too old.
     signed_in = (HTTPStatus.UPGRADE_REQUIRED,) if HTTPStatus.UNAUTHORIZED in statuses else ()
+    encoded = (HTTPStatus.UNSUPPORTED_MEDIA_TYPE,) if HTTPStatus.REQUEST_ENTITY_TOO_LARGE in statuses else ()
     return {
         status: {"description": HTTPStatus(status).phrase, "content": {PROBLEM_TYPE: {"schema": schema}}}
-        for status in (*statuses, 422, *signed_in, 429, 503)
+        for status in (*statuses, *encoded, 422, *signed_in, 429, 503)
     }
 
 

@@ -1,7 +1,6 @@
 """Rows of the ledger as messages of the API: one named function each."""
 
 import base64
-import binascii
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ from starforge.contract.api import (
     ProfileView,
     WaitView,
 )
-from starforge.contract.ids import AttemptId
+from starforge.contract.ids import AttemptId, is_job_id
 from starforge.errors import InputError
 from starforge.hardware.profiles import Profile
 from starforge.recipes.model import Recipe
@@ -155,10 +154,10 @@ def build_cursor(last: JobRecord) -> str:
 def parse_cursor(text: str) -> tuple[float, str]:
     """The place that a cursor stands for. Raises InputError."""
     try:
-        submitted_at, job_id = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        place = float(submitted_at), str(job_id)
-    except (ValueError, TypeError, RecursionError, binascii.Error):
-        place = math.nan, ""
-    if not math.isfinite(place[0]):
-        raise InputError(f"{text[:100]!r} is no cursor", next_step="pass on the 'next' of a list as it was given")
-    return place
+        place = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True))
+    except (ValueError, RecursionError):
+        place = None
+    match place:
+        case [float(submitted_at), str(job_id)] if math.isfinite(submitted_at) and is_job_id(job_id):
+            return submitted_at, job_id
+    raise InputError(f"{text[:100]!r} is no cursor", next_step="pass on the 'next' of a list as it was given")

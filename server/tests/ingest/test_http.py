@@ -163,22 +163,22 @@ async def _post_endless(served: Served) -> int:
 
 
 @pytest.mark.parametrize(
-    ("body", "encoding"),
+    ("body", "encoding", "status"),
     [
-        (b"no gzip", "gzip"),
-        (gzip.compress(b"cut short" * 100)[:-9], "gzip"),
-        (gzip.compress(b"one") + gzip.compress(b"two"), "gzip"),
-        (b"x", "br"),
+        (b"no gzip", "gzip", 422),
+        (gzip.compress(b"cut short" * 100)[:-9], "gzip", 422),
+        (gzip.compress(b"one") + gzip.compress(b"two"), "gzip", 422),
+        (b"x", "br", 415),
     ],
     ids=["no gzip", "cut short", "two streams", "another encoding"],
 )
-def test_a_body_that_cannot_be_unpacked_is_refused(tmp_path: Path, body: bytes, encoding: str) -> None:
+def test_a_body_that_cannot_be_unpacked_is_refused(tmp_path: Path, body: bytes, encoding: str, status: int) -> None:
     async def _scenario() -> None:
         async with serve(tmp_path) as served:
             answer = await served.client.post(
                 "/streams/log?offset=0", content=body, headers={"Content-Encoding": encoding}
             )
-            assert answer.status_code == 422
+            assert answer.status_code == status
             assert await served.site.log_bytes(served.attempt) == b""
 
     run(_scenario())

@@ -7,6 +7,7 @@ import pytest
 from server.tests.pages.support import form_key, sign_in
 from server.tests.web.support import ConsoleUnderTest, submit
 from starforge_console.ledger.views import load_job
+from starforge_console.web.guard import FORM_BYTES
 
 POSTS = ["/preferences", "/signout", "/signin", "/signin/code", "/tokens", "/tokens/1/revoke", "/jobs/stop"]
 
@@ -38,6 +39,60 @@ def test_a_form_that_another_site_sends_is_refused_even_with_the_key(console: Co
     answer = client.post(f"/jobs/{job}/stop", data={"form_key": key}, headers={"Sec-Fetch-Site": "cross-site"})
     assert answer.status_code == 403
     assert console.ledger.read_now(lambda c: load_job(c, job)).state == "QUEUED"
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://testserver.evil.example", "http://testserver:81"])
+def test_a_form_of_a_foreign_origin_is_refused_also_without_the_newer_header(
+    console: ConsoleUnderTest, origin: str
+) -> None:
+    client = sign_in(console, console.add_user("ann"))
+    key = form_key(client.get("/jobs").text)
+    answer = client.post("/signout", data={"form_key": key}, headers={"Origin": origin})
+    assert answer.status_code == 403
+    assert origin in answer.text
+    assert client.get("/jobs").url.path == "/jobs", "the session lives"
+
+
+@pytest.mark.parametrize("origin", ["http://testserver", "https://testserver", "http://127.0.0.1:7080", "null"])
+def test_a_form_of_our_own_is_taken_whichever_of_our_addresses_it_names(console: ConsoleUnderTest, origin: str) -> None:
+    client = sign_in(console, console.add_user("ann"))
+    key = form_key(client.get("/jobs").text)
+    answer = client.post("/signout", data={"form_key": key}, headers={"Origin": origin})
+    assert answer.url.path == "/signin"
+
+
+MULTIPART = "multipart/form-data; boundary=b"
+FORM = "application/x-www-form-urlencoded"
+TOO_MUCH = b"x=" + b"y" * FORM_BYTES
+
+
+@pytest.mark.parametrize("accept", ["text/html", "*/*"])
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (TOO_MUCH, FORM, 413),
+        (b"&".join([b"x=1"] * 1001), FORM, 422),
+        (b"\xff", FORM, 422),
+        (b"no part", "multipart/form-data; boundary=b", 422),
+        (b"no boundary", "multipart/form-data", 422),
+        (b'--b\r\nContent-Disposition: form-data; name="f"; filename="x"\r\n\r\n.\r\n--b--\r\n', MULTIPART, 422),
+    ],
+    ids=["too long", "too many fields", "no UTF-8", "no part", "no boundary", "a file"],
+)
+@pytest.mark.parametrize("path", ["/tokens", "/signin"])
+def test_a_form_that_cannot_be_read_is_answered_with_a_page(  # noqa: PLR0913, PLR0917 - what is sent, and what comes
+    console: ConsoleUnderTest, path: str, body: bytes, kind: str, status: int, accept: str
+) -> None:
+    client = sign_in(console, console.add_user("ann"))
+    answer = client.post(path, content=body, headers={"Content-Type": kind, "Accept": accept})
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "99999999999999999999999", "9" * 5000, "x"])
+def test_a_token_of_no_possible_number_is_no_fault_of_the_console(console: ConsoleUnderTest, number: str) -> None:
+    client = sign_in(console, console.add_user("ann"))
+    key = form_key(client.get("/jobs").text)
+    assert client.post(f"/tokens/{number}/revoke", data={"form_key": key}).status_code == 422
 
 
 def test_stop_and_delete_work_for_the_owner(console: ConsoleUnderTest) -> None:
@@ -124,7 +179,9 @@ def test_an_administrator_sees_everybodys_tokens_and_no_secret(console: ConsoleU
     assert ann["Authorization"].removeprefix("Bearer ") not in page
 
 
-@pytest.mark.parametrize("days", ["0", "-1", "99999", "nan", "soon", ""])
+@pytest.mark.parametrize(
+    "days", ["0", "-1", "3651", "99999", "nan", "soon", "", "٣", "1_0", "1e-9", "0.5", "+1", "1e1"]
+)
 def test_a_life_that_a_token_cannot_have_is_refused_in_words(console: ConsoleUnderTest, days: str) -> None:
     client = sign_in(console, console.add_user("ann"))
     data = {"form_key": form_key(client.get("/tokens").text), "label": "x", "days": days, "scope": "read"}

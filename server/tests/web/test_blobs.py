@@ -35,7 +35,7 @@ def test_an_upload_larger_than_any_json_is_streamed(console: ConsoleUnderTest) -
     [
         (b"forged", "identity", 422, "blob_refused"),
         (b"no zstd", "zstd", 422, "blob_refused"),
-        (CONTENT, "br", 422, "input_invalid"),
+        (CONTENT, "br", 415, "encoding_refused"),
     ],
 )
 def test_what_is_not_the_digest_is_refused(

@@ -1,4 +1,7 @@
+import base64
+import gzip
 import json
+from typing import Any
 
 import pytest
 
@@ -40,7 +43,7 @@ def test_every_error_is_a_problem_document(
         (b'{"spec": "\xc3"}', 422),
         (b"[" * 100_000, 422),
         (b'{"a":' * 100 + b"1" + b"}" * 100, 422),
-        (b'{"spec": ' + b"9" * 5000 + b"}", 400),
+        (b'{"spec": ' + b"9" * 5000 + b"}", 422),
         (b"{", 422),
         (b"", 422),
         (b" " * (REQUEST_BYTES + 1), 413),
@@ -52,6 +55,68 @@ def test_a_body_that_cannot_be_read_is_refused_and_no_fault_of_the_console(
 ) -> None:
     answer = console.client(console.add_user("ann")).post("/api/v1/jobs", content=body, headers=JSON)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+
+
+def test_a_number_that_is_too_long_is_refused_in_words_and_a_text_of_digits_is_none(console: ConsoleUnderTest) -> None:
+    client = console.client(console.add_user("ann"))
+    answer = client.post("/api/v1/jobs", content=b'{"spec": ' + b"9" * 5000 + b"}", headers=JSON)
+    assert "more than 4300 digits" in answer.json()["title"]
+    console.keep_workspace()
+    submission = build_submission(hyperparameters={"digits": "9" * 5000})
+    assert client.post("/api/v1/jobs", json=submission).status_code == 201
+
+
+@pytest.mark.parametrize("key", ["\ud800", "a\udfffb"])
+def test_names_that_utf_8_cannot_hold_are_refused(console: ConsoleUnderTest, key: str) -> None:
+    client = console.client(console.add_user("ann"))
+    for hyperparameters in ({key: 1}, {"deep": [{key: 1}]}, {"a": key}):
+        answer = client.post("/api/v1/jobs", content=json.dumps(_with(hyperparameters)), headers=JSON)
+        assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid"), answer.text
+        assert "half of a surrogate pair" in answer.json()["detail"]
+
+
+def _with(hyperparameters: object) -> object:
+    submission: Any = build_submission()
+    submission["spec"]["spec"]["hyperparameters"] = hyperparameters
+    return submission
+
+
+@pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/admission"])
+@pytest.mark.parametrize("encoding", ["gzip", "br", "gzip, identity"])
+def test_a_body_that_came_packed_is_refused_in_words(console: ConsoleUnderTest, path: str, encoding: str) -> None:
+    headers = JSON | {"Content-Encoding": encoding}
+    answer = console.client(console.add_user("ann")).post(path, content=gzip.compress(b"{}"), headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (415, "encoding_refused")
+    assert encoding in answer.json()["title"]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        [1, "\ud800"],
+        [1.5, "j\udfff"],
+        [1, None],
+        [True, []],
+        {"1": 1},
+        {"1": 1, "2": 2},
+        ["1_0", "x"],
+        ["1", "j234567abc"],
+        [1.5, "j234567abc", 1],
+        [float("inf"), "j234567abc"],
+        [1.5, "x" * 10],
+        [10**120, "j234567abc"],
+        "12",
+    ],
+)
+def test_what_no_list_gave_is_no_cursor(console: ConsoleUnderTest, place: object) -> None:
+    cursor = base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+    answer = console.client(console.add_user("ann")).get("/api/v1/jobs", params={"cursor": cursor})
+    assert (answer.status_code, answer.json()["code"]) == (422, "input_invalid"), answer.text
+
+
+@pytest.mark.parametrize("cursor", ["", "=", "é", "!!!!", "WzEuNSwgImoyMzQ1NjdhYmMiXQ\u0663", "[1]"])
+def test_what_is_no_base64_is_no_cursor(console: ConsoleUnderTest, cursor: str) -> None:
+    assert console.client(console.add_user("ann")).get("/api/v1/jobs", params={"cursor": cursor}).status_code == 422
 
 
 def test_a_body_without_a_length_is_bounded_too(console: ConsoleUnderTest) -> None:

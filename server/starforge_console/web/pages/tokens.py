@@ -1,20 +1,26 @@
 """The page of tokens: who can sign in with what, until when; made, shown once, and revoked."""
 
-from typing import Final
+import re
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path, Request
 from starlette.responses import RedirectResponse, Response
 
 from starforge.errors import InputError
 from starforge_console.accounts.sessions import SESSION
 from starforge_console.accounts.tokens import LONGEST_DAYS, PERSONAL_DAYS, Scope, parse_scopes
 from starforge_console.web.deps import Services
+from starforge_console.web.follow import LARGEST
 from starforge_console.web.pages.services import Pages, PageServices
 from starforge_console.web.pages.visit import Signed, Visit, account_of, load_form, text_of
 
 LABEL_LENGTH: Final = 100
 
 router = APIRouter(include_in_schema=False)
+
+_DAYS: Final = re.compile(r"[0-9]{1,4}")
+
+TokenId = Annotated[int, Path(ge=1, le=LARGEST)]
 
 
 @router.get("/tokens")
@@ -39,7 +45,7 @@ async def make_token(pages: Pages, services: Services, visit: Signed, request: R
 
 
 @router.post("/tokens/{token_id}/revoke")
-async def revoke_token(pages: Pages, visit: Signed, request: Request, token_id: int) -> Response:
+async def revoke_token(pages: Pages, visit: Signed, request: Request, token_id: TokenId) -> Response:
     """End a token and the sessions that it opened."""
     await load_form(request, visit)
     await pages.sessions.revoke(account_of(visit), token_id)
@@ -74,8 +80,10 @@ async def _show(  # noqa: PLR0913 - what the page may have to say
     )
 
 
-def _parse_days(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{text!r} is no number of days", next_step=f"choose between 1 and {LONGEST_DAYS}") from None
+def _parse_days(text: str) -> int:
+    days = int(text) if _DAYS.fullmatch(text) else 0
+    if not 1 <= days <= LONGEST_DAYS:
+        raise InputError(
+            f"a token cannot live {text!r} days", next_step=f"choose a whole number between 1 and {LONGEST_DAYS}"
+        )
+    return days

@@ -3,6 +3,7 @@ from itertools import chain
 from string import Formatter
 
 import pytest
+from markupsafe import Markup
 
 from starforge.contract.states import JobState, Reason
 from starforge.wording import TIME_UNITS
@@ -19,6 +20,15 @@ ASKED = re.compile(r"\bt\(\s*\"([a-zA-Z_.0-9]+)\"\s*[,)]")
 COUNTED = re.compile(r"\bt\.count\(\s*\"([a-zA-Z_.]+)\"")
 NAMED = re.compile(r"\"((?:done|signin|job|tokens)\.(?!html\")[a-z_]+)\"")
 ERRORS = (401, 403, 404, 405, 409, 413, 422, 429, 500)
+
+
+@pytest.mark.parametrize("language", [ENGLISH, CHINESE])
+def test_signs_that_reorder_or_hide_become_visible_in_a_message(language: str) -> None:
+    words = load_words(language)
+    key = "loss\u202egnp.exe\u2066\x1b[31m"
+    for said in (words("curves.says", key=key, first=key, last=key, step=key), words.count("jobs.changed", 2, x=key)):
+        assert not set(said) & set("\u202e\u2066\x1b")
+    assert "<b>" in words("curves.says", key=Markup("<b>x</b>"), first="", last="", step="")
 
 
 def built_codes() -> set[str]:

@@ -11,6 +11,8 @@ from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po
 from markupsafe import Markup, escape
 
+from starforge.logtext import clean
+
 LOCALES: Final = Path(__file__).with_name("locale")
 ENGLISH: Final = "en"
 CHINESE: Final = "zh-Hans"
@@ -27,9 +29,12 @@ class Words:
         self._plural_form = Locale.parse(language, sep="-").plural_form
 
     def __call__(self, code: str, /, **values: object) -> Markup:
-        """The message of `code` as HTML; values that are no markup themselves are escaped. Raises KeyError."""
+        """The message of `code` as HTML. Raises KeyError.
+
+        Values that are no markup themselves are escaped, and signs in them that reorder or hide become visible.
+        """
         message = escape(self._messages[code])
-        return message.format(**values) if values else message
+        return message.format(**{name: _clean(value) for name, value in values.items()}) if values else message
 
     def count(self, code: str, number: int, /, **values: object) -> Markup:
         """The message of `code` for so many things, in the plural form that the language has for them."""
@@ -75,6 +80,10 @@ def choose_language(chosen: str | None, accepted: str) -> str:
         if primary in {"zh", "en"} and quality > best[1]:
             best = (CHINESE if primary == "zh" else ENGLISH, quality)
     return best[0]
+
+
+def _clean(value: object) -> object:
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _load_catalog(path: Path) -> Catalog:

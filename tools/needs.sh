@@ -15,9 +15,10 @@ package_of() {
     interpreters) echo pypy3 ;; # a second Python beside the system's own, and an older one
     rsync) echo rsync ;; # the recipe for a backup is tried
     tini) echo tini ;;
+    clock) echo libfaketime ;; # a daemon whose clock is wrong
     browser) echo "chromium fonts-noto-cjk" ;;
     systemd) echo "systemd systemd-sysv dbus" ;; # its files, for machines of tests that run it
-    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters rsync tini browser systemd" >&2; exit 2 ;;
+    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters clock rsync tini browser systemd" >&2; exit 2 ;;
   esac
 }
 
@@ -27,6 +28,7 @@ is_present() {
     engine) has_all dockerd docker containerd runc ip iptables unshare nsenter setpriv mount ;;
     interpreters) has_second_interpreter ;;
     rsync) has_all rsync ;;
+    clock) compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null ;;
     tini) command -v tini >/dev/null || command -v docker-init >/dev/null ;;
     systemd) [ -x /usr/lib/systemd/systemd ] && has_all apt-cache dpkg-query systemctl dbus-daemon ;;
     browser) command -v chromium >/dev/null && fc-list 2>/dev/null | grep 'Noto Sans CJK' >/dev/null ;;

@@ -20,7 +20,7 @@ REASONS = [
     ("language", "places"),
     [
         (ENGLISH, ["n1, n2, n3 and 2 more", "1 more machine", "lab"]),
-        (CHINESE, ["n1, n2, n3 等，另有 2 台", "另有 1 台机器", "lab"]),  # noqa: RUF001 - Chinese
+        (CHINESE, ["n1, n2, n3，以及另外 2 台", "另有 1 台机器", "lab"]),  # noqa: RUF001 - Chinese
     ],
 )
 def test_page_and_api_show_each_reason_of_a_queued_job_with_its_places(

@@ -50,6 +50,8 @@ INGEST_TOKEN_NAME = "ingest-token"  # noqa: S105 - the name of a file, not its c
 EXIT_REQUIREMENTS = 78
 EXIT_CAPSULE_CHANGED = 97
 EXIT_NO_PYTHON = 98
+# The runner's exit code when the job ended with 0 and took from the runner the place where the exit record is written.
+EXIT_UNRECORDED = 96
 
 # Container environment: set by the console, read by bootstrap and runner.
 ENV_CAPSULE_DIGEST = "FORGE_CAPSULE_DIGEST"

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from starforge.contract.capsule import CHECKPOINT_MANIFEST, CheckpointRule
-from starforge.runner.plainfiles import list_files, load_bytes, match_paths, open_plain, parse_object, write_whole
+from starforge.runner.plainfiles import (
+    Troubles,
+    list_files,
+    load_bytes,
+    match_paths,
+    open_plain,
+    parse_object,
+    show_path,
+    write_whole,
+)
 
 MANIFEST_VERSION = "1.0"
 WHOLE_DIGEST_BYTES = 16 << 20  # files up to this size are digested whole, larger ones by samples
@@ -26,8 +35,8 @@ _MOST_FILES = 50_000
 Look = Tuple[Tuple[str, int, int], ...]
 
 
-class TooManyFilesError(Exception):
-    """A folder that cannot be listed whole is not committed: keep fewer, larger files."""
+class UnlistedError(Exception):
+    """A folder that cannot be listed whole is not committed."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,7 @@ class Committed:
 def commit(directory: str, step: int) -> Committed:
     """Write the manifest of a directory that nobody writes to any more, by rename.
 
-    Raises OSError and TooManyFilesError.
+    Raises OSError and UnlistedError.
     """
     files = {name: _describe(os.path.join(directory, name)) for name, _, _ in _look(directory)}
     mark = Committed(step, directory, time.time())
@@ -51,11 +60,11 @@ def commit(directory: str, step: int) -> Committed:
     return mark
 
 
-def find_committed(root: str) -> List[Committed]:
+def find_committed(root: str, troubles: Optional[Troubles] = None) -> List[Committed]:
     """List the committed checkpoints at or below `root`, newest step first; content is not verified."""
     found = []
     for depth in range(_MANIFEST_DEPTH):
-        for path in match_paths(root, "/".join(["*"] * depth + [CHECKPOINT_MANIFEST])):
+        for path in match_paths(root, "/".join(["*"] * depth + [CHECKPOINT_MANIFEST]), troubles):
             manifest = _find_manifest(path)
             if manifest is not None:
                 found.append(Committed(manifest["step"], os.path.dirname(path), manifest["committed_at"]))
@@ -65,15 +74,19 @@ def find_committed(root: str) -> List[Committed]:
 def find_newest(roots: Iterable[str]) -> "tuple[Optional[Committed], list[str]]":
     """Find the newest sound checkpoint: the highest step of the first root (newest attempt first) that has any.
 
-    The second part says of each committed checkpoint that had to be passed over why it is not sound.
+    The second part says of each committed checkpoint that had to be passed over why it is not sound, and which folders
+    could not be looked into.
     """
     problems: List[str] = []
     for root in roots:
-        for mark in find_committed(root):
+        troubles = Troubles(root)
+        marks = find_committed(root, troubles)
+        problems += [f"checkpoints below {show_path(root)} cannot be listed: {text}" for text in troubles.texts]
+        for mark in marks:
             problem = _find_damage(mark.path)
             if problem is None:
                 return mark, problems
-            problems.append(f"checkpoint {mark.path} is passed over: {problem}")
+            problems.append(f"checkpoint {show_path(mark.path)} is passed over: {problem}")
     return None, problems
 
 
@@ -92,16 +105,16 @@ class FolderWatch:
     def commit_complete(self, *, is_final: bool) -> List[Committed]:
         """Commit what is complete and unchanged since the last call; at the end (`is_final`) what is complete.
 
-        Raises TooManyFilesError for a folder that cannot be committed, once the others are.
+        Raises UnlistedError for a folder that cannot be committed, once the others are.
         """
         if self._rule.kind != "folders":
             return []
         committed = []
-        problem: Optional[TooManyFilesError] = None
+        problem: Optional[UnlistedError] = None
         for path in match_paths(self.root, self._rule.pattern):
             try:
                 mark = self._find_commit(path, is_final=is_final)
-            except TooManyFilesError as error:
+            except UnlistedError as error:
                 problem = error
                 continue
             if mark is not None:
@@ -144,8 +157,11 @@ def _is_complete(look: Look, rules: Tuple[str, ...]) -> bool:
 
 def _look(directory: str) -> Look:
     listing = list_files(directory, most_files=_MOST_FILES)
+    if listing.problems:
+        raise UnlistedError(f"checkpoint {show_path(directory)} cannot be listed: {listing.problems[0]}")
     if not listing.is_whole:
-        raise TooManyFilesError(f"checkpoint {directory} holds more than {_MOST_FILES} files, or lies too deep")
+        text = f"checkpoint {show_path(directory)} holds more than {_MOST_FILES} files, or lies too deep"
+        raise UnlistedError(f"{text}: keep fewer, larger files")
     return tuple(row for row in listing.files if not row[0].startswith(CHECKPOINT_MANIFEST))
 
 

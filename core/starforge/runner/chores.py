@@ -11,6 +11,7 @@ from starforge.contract import capsule as contract
 from starforge.runner.checkpoints import FolderWatch
 from starforge.runner.gpus import Nvml
 from starforge.runner.memory import find_memory_counters
+from starforge.runner.plainfiles import show_path
 from starforge.runner.sources import ReportSource, Source, build_sources
 from starforge.runner.spool import Spool
 from starforge.runner.steps import Repeater, Steps
@@ -67,7 +68,7 @@ class Chores:
             return
         for mark in self._folders.commit_complete(is_final=is_final):
             path = os.path.relpath(mark.path, self._folders.root)
-            self._spool.event("checkpoint", step=mark.step, path=path, committed=True)
+            self._spool.event("checkpoint", step=mark.step, path=show_path(path), committed=True)
 
 
 def start_chores(plan: contract.Plan, work: str, ckpt: Optional[str], report: ReportSource) -> Chores:

@@ -97,8 +97,10 @@ def _holds_something(directory: str) -> bool:
     try:
         with os.scandir(directory) as entries:
             return any(True for _ in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return False  # nothing to go on from
     except OSError:
-        return False  # it is gone, or no directory: nothing to go on from
+        return True  # what lies there is looked for, and told of where it cannot be seen
 
 
 def _declare_unmasked(desk: Desk) -> None:

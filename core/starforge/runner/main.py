@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
+from dataclasses import replace
 from typing import List, Optional, Tuple
 
 from starforge.contract import capsule as contract
@@ -19,6 +21,7 @@ from starforge.runner.verify import load_capsule
 _USAGE = 2
 _RUNNER_FAILED = 70
 _ENDED_BEFORE_START = 143
+_TAKEN_BY_THE_JOB = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _TELLING_S = 2.0  # the engine may be away and its pipe full
 _WRITING_S = 60.0
 
@@ -79,7 +82,7 @@ def _run_attempt(desk: Desk, refusal: Optional[Refusal]) -> Ending:
 
 
 def _conclude(desk: Desk, ending: Ending) -> int:
-    """Report the end. Whatever fails of that, the code is the ending's."""
+    """Report the end. Whatever fails of that, the code is the ending's, unless the job made its record impossible."""
     from starforge.runner.conclude import build_record  # noqa: PLC0415 - the training process does not wait for it
 
     if ending.message is not None:
@@ -89,7 +92,7 @@ def _conclude(desk: Desk, ending: Ending) -> int:
     record = build_record(ending, attempt, desk.wishes, time.monotonic() - desk.started)
     record = desk.steps.bound("writing the exit record", lambda: _write_record(desk, record), record, _WRITING_S)
     desk.steps.attend("waiting for ingest", lambda: desk.line.finish(record.to_json()), False)  # noqa: FBT003
-    return ending.code
+    return record.code
 
 
 def _tell(desk: Desk, text: str) -> None:
@@ -105,7 +108,16 @@ def _write_record(desk: Desk, record: contract.ExitRecord) -> contract.ExitRecor
         return conclude(record, desk.spool, desk.places, desk.steps)
     except OSError as error:
         _say(desk.mask(f"starforge: the exit record cannot be written: {error}"))
+        return _build_unrecorded(desk, record, error)
+
+
+def _build_unrecorded(desk: Desk, record: contract.ExitRecord, error: OSError) -> contract.ExitRecord:
+    """Without a record an exit code 0 counts as a fault of the machine; it is the job's where the job caused it."""
+    if error.errno not in _TAKEN_BY_THE_JOB or record.code != 0 or desk.wishes.must_end:
         return record
+    text = f"the job ended with 0 and made its own folder unusable, so its exit record cannot be written: {error}"
+    desk.spool.event("note", code="unrecorded", message=text)
+    return replace(record, code=contract.EXIT_UNRECORDED, message=text)
 
 
 def _say(masked: bytes) -> None:

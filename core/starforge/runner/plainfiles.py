@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fnmatch
+import itertools
 import json
 import os
 import stat
@@ -18,6 +19,9 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 _CHUNK_BYTES = 1 << 20
 _MOST_DEPTH = 64
 _MOST_ENTRIES = 100_000
+_MOST_TROUBLES = 3
+_NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_SHOWN_CHARACTERS = 200
 _MOST_DIGITS = 20  # older Pythons take minutes for a number of a million digits
 # O_NONBLOCK also refuses a file under a lease, which would else be waited for.
 _SAFELY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -25,10 +29,31 @@ _SAFELY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 @dataclass(frozen=True)
 class Listing:
-    """Files below a directory: (relative path, bytes, mtime in ns), sorted. `is_whole`: no bound cut it short."""
+    """Files below a directory: (relative path, bytes, mtime in ns), sorted.
+
+    `is_whole`: no bound cut it short, and everything could be looked at. `problems` says what could not, by its path
+    below the directory: "sub: Permission denied".
+    """
 
     files: Tuple[Tuple[str, int, int], ...]
     is_whole: bool
+    problems: Tuple[str, ...] = ()
+
+
+class Troubles:
+    """What could not be looked at below a directory. What is gone by now, or is no directory, is none."""
+
+    def __init__(self, root: str) -> None:
+        self.texts: List[str] = []
+        self._root = root
+
+    def note(self, path: str, error: OSError) -> None:
+        """Keep why, by the path below the directory; the first few are enough to act on."""
+        if error.errno in _NOTHING_THERE or len(self.texts) >= _MOST_TROUBLES:
+            return
+        text = f"{show_path(os.path.relpath(path, self._root))[:_SHOWN_CHARACTERS]}: {error.strerror}"
+        if text not in self.texts:
+            self.texts.append(text)
 
 
 def open_plain(path: str, *, follows_link: bool = False) -> int:
@@ -81,37 +106,48 @@ def write_whole(path: str, content: bytes) -> None:
     _sync_directory(os.path.dirname(path))
 
 
-def list_files(root: str, *, most_files: int = _MOST_ENTRIES, deadline: Optional[float] = None) -> Listing:
+def list_files(
+    root: str, *, most_files: int = _MOST_ENTRIES, most_entries: int = _MOST_ENTRIES, deadline: Optional[float] = None
+) -> Listing:
     """List the plain files and links below a directory, following no link; `deadline` is of the monotonic clock."""
     files: List[Tuple[str, int, int]] = []
+    troubles = Troubles(root)
     pending, seen, is_whole = [("", 0)], 0, True
     while pending:
         folder, depth = pending.pop()
-        for entry in _scan(os.path.join(root, folder)):
+        for entry in _scan(os.path.join(root, folder), troubles):
             seen += 1
-            if seen > _MOST_ENTRIES or len(files) >= most_files or _is_past(deadline):
-                return Listing(tuple(sorted(files)), is_whole=False)
+            if seen > most_entries or len(files) >= most_files or _is_past(deadline):
+                return Listing(tuple(sorted(files)), is_whole=False, problems=tuple(troubles.texts))
             name = os.path.join(folder, entry.name)
-            if entry.is_dir(follow_symlinks=False):
+            found = _find_stat(entry, troubles)
+            if found is None:
+                continue
+            if stat.S_ISDIR(found.st_mode):
                 is_whole = is_whole and depth < _MOST_DEPTH
                 pending += [(name, depth + 1)] if depth < _MOST_DEPTH else []
-                continue
-            row = _find_row(entry, name)
-            files += [] if row is None else [row]
-    return Listing(tuple(sorted(files)), is_whole)
+            elif stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode):
+                files.append((name, found.st_size, found.st_mtime_ns))
+    return Listing(tuple(sorted(files)), is_whole and not troubles.texts, tuple(troubles.texts))
 
 
-def match_paths(root: str, pattern: str) -> List[str]:
+def match_paths(root: str, pattern: str, troubles: Optional[Troubles] = None) -> List[str]:
     """List the paths below `root` that match a pattern such as `*/checkpoint-*`, part by part; bounded, sorted."""
     found = [root]
     for part in pattern.split("/"):
-        found = [
+        matching = (
             os.path.join(folder, entry.name)
             for folder in found
-            for entry in _scan(folder)
+            for entry in itertools.islice(_scan(folder, troubles or Troubles(root)), _MOST_ENTRIES)
             if fnmatch.fnmatchcase(entry.name, part) and (part.startswith(".") or not entry.name.startswith("."))
-        ][:_MOST_ENTRIES]
+        )
+        found = list(itertools.islice(matching, _MOST_ENTRIES))
     return sorted(found)
+
+
+def show_path(path: str) -> str:
+    """Give a path as text that every reader takes: bytes that are no UTF-8 come as escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _expect_plain(fd: int, path: str) -> int:
@@ -145,25 +181,21 @@ def _sync_directory(path: str) -> None:
         os.close(directory)
 
 
-def _scan(folder: str) -> "Iterator[os.DirEntry[str]]":
+def _scan(folder: str, troubles: Troubles) -> "Iterator[os.DirEntry[str]]":
     try:
         with os.scandir(folder) as entries:
-            for count, entry in enumerate(entries):
-                if count >= _MOST_ENTRIES:
-                    return
-                yield entry
-    except OSError:
-        return  # it is gone, is no directory, or its path is too long
+            yield from entries
+    except OSError as error:
+        troubles.note(folder, error)
 
 
 def _is_past(deadline: Optional[float]) -> bool:
     return deadline is not None and time.monotonic() > deadline
 
 
-def _find_row(entry: "os.DirEntry[str]", name: str) -> Optional[Tuple[str, int, int]]:
+def _find_stat(entry: "os.DirEntry[str]", troubles: Troubles) -> Optional[os.stat_result]:
     try:
-        found = entry.stat(follow_symlinks=False)
-    except OSError:
+        return entry.stat(follow_symlinks=False)
+    except OSError as error:
+        troubles.note(entry.path, error)
         return None
-    kind = stat.S_IFMT(found.st_mode)
-    return (name, found.st_size, found.st_mtime_ns) if kind in (stat.S_IFREG, stat.S_IFLNK) else None

@@ -111,11 +111,16 @@ class Spool:
 
 
 def build_finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Copy a JSON value with NaN and infinities as the words "nan", "inf" and "-inf"."""
+    """Copy a JSON value as every reader takes it.
+
+    NaN and infinities become the words "nan", "inf" and "-inf", halves of surrogate pairs become escapes.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     if isinstance(value, dict):
-        return {str(key): build_finite(item) for key, item in value.items()}
+        return {build_finite(str(key)): build_finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [build_finite(item) for item in value]
     return value

@@ -1,13 +1,17 @@
 """Files in directories of the job: whatever lies there, nothing waits, nothing is followed, nothing grows."""
 
+import json
 import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from core.tests.runner.support.attempt import find_owner_prefix
 from starforge.runner.checkpoints import commit, find_committed, find_newest
 from starforge.runner.plainfiles import (
     list_files,
@@ -110,6 +114,59 @@ def test_a_listing_stops_at_its_bound_and_at_its_deadline(tmp_path: Path) -> Non
     assert list_files(str(tmp_path)).is_whole
     assert len(list_files(str(tmp_path), most_files=3).files) == 3
     assert list_files(str(tmp_path), deadline=time.monotonic()).files == ()
+
+
+def test_a_single_folder_with_more_entries_than_the_bound_is_not_whole(tmp_path: Path) -> None:
+    for number in range(10):
+        (tmp_path / str(number)).touch()
+    assert list_files(str(tmp_path), most_entries=10).is_whole
+    listing = list_files(str(tmp_path), most_entries=9)
+    assert (len(listing.files), listing.is_whole, listing.problems) == (9, False, ())
+
+
+def test_what_is_gone_or_no_directory_is_no_problem(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert list_files(str(tmp_path / "missing")).is_whole
+    assert list_files(str(tmp_path / "file")).is_whole
+
+
+LIST = """
+import json, sys
+from starforge.runner.checkpoints import UnlistedError, commit, find_newest
+from starforge.runner.plainfiles import list_files
+listing = list_files(sys.argv[1])
+try:
+    commit(sys.argv[1], 1)
+    committed = ""
+except UnlistedError as error:
+    committed = str(error)
+files = [row[0] for row in listing.files]
+print(json.dumps([listing.is_whole, listing.problems, files, find_newest([sys.argv[1]])[1], committed]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "mode", "said"),
+    [
+        ("", 0o000, [".: Permission denied"]),
+        ("sub", 0o300, ["sub: Permission denied"]),
+        ("sub", 0o400, ["sub/a: Permission denied", "sub/b: Permission denied"]),
+    ],
+)
+def test_what_may_not_be_looked_at_is_told(tmp_path: Path, where: str, mode: int, said: list[str]) -> None:
+    root = tmp_path / "root"
+    (root / "sub").mkdir(parents=True)
+    (root / "sub" / "a").touch()
+    (root / "sub" / "b").touch()
+    (root / where).chmod(mode)
+    command = [*find_owner_prefix(), sys.executable, "-c", LIST, str(root)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+
+    is_whole, problems, files, newest, committed = json.loads(ran.stdout)
+    assert (is_whole, sorted(problems), files) == (False, said, [])
+    assert "cannot be listed" in committed
+    if mode != 0o400:
+        assert newest == [f"checkpoints below {root} cannot be listed: {text}" for text in said]
 
 
 def test_patterns_match_part_by_part(tmp_path: Path) -> None:

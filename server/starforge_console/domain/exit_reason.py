@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from starforge.contract.capsule import EXIT_CAPSULE_CHANGED, EXIT_NO_PYTHON, EXIT_REQUIREMENTS, ExitRecord
+from starforge.contract.capsule import (
+    EXIT_CAPSULE_CHANGED,
+    EXIT_NO_PYTHON,
+    EXIT_REQUIREMENTS,
+    EXIT_UNRECORDED,
+    ExitRecord,
+)
 from starforge.contract.observation import Exit
 from starforge.contract.states import FREE_OF_CHARGE, DesiredState, Reason
 
@@ -183,6 +189,9 @@ def _nonzero(evidence: ExitEvidence) -> ExitReason:
     untold = _find_untold(evidence, code)
     if untold:
         return _reason(evidence, Reason.EXITED_NONZERO, Category.UNKNOWN, untold, Confidence.UNKNOWN)
+    if evidence.record is None and code == EXIT_UNRECORDED:
+        text = "it ended with 0 and made its own folder unusable: the exit record could not be written"
+        return _reason(evidence, Reason.EXITED_NONZERO, Category.USER_ERROR, text)
     told = evidence.record.message if evidence.record is not None else None
     return _reason(evidence, Reason.EXITED_NONZERO, Category.USER_ERROR, told or f"exit code {code}")
 

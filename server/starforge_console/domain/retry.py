@@ -7,7 +7,7 @@ from starforge.contract.states import FREE_OF_CHARGE, DesiredState, Reason
 from starforge_console.domain.job import QueuedJob
 
 FREE_RETRIES: Final = 8
-"""How often in a row infrastructure may fail a job before somebody must look: without a bound a bad machine loops."""
+"""How often infrastructure may fail a job until a retry is paid for: without a bound a bad machine loops."""
 
 FIRST_DELAY_S: Final = 5.0
 LONGEST_DELAY_S: Final = 600.0
@@ -21,7 +21,11 @@ _NEVER: Final = frozenset({Reason.LAUNCH_REFUSED, Reason.PULL_DENIED, Reason.STA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryBudget:
-    """What the job may still spend. `free_used` counts in a row and starts anew with each newer checkpoint."""
+    """What the job may still spend.
+
+    `free_used` starts anew only with a retry that the budget pays for, whatever the job commits or writes: in all, a
+    job runs again by itself at most FREE_RETRIES times for each retry that it was given, and once more as often.
+    """
 
     retries_left: int
     free_used: int

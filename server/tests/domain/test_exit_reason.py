@@ -6,7 +6,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from starforge.contract.capsule import CAPSULE_VERSION, ExitRecord
+from starforge.contract.capsule import CAPSULE_VERSION, EXIT_UNRECORDED, ExitRecord
 from starforge.contract.observation import Exit
 from starforge.contract.states import DesiredState, Reason
 from starforge_console.domain.exit_reason import Category, ExitEvidence, ExitReason, explain_exit
@@ -51,6 +51,17 @@ def test_zero_with_a_record_succeeds() -> None:
 
 def test_zero_without_a_record_is_no_success() -> None:
     assert explain(record=None).reason is Reason.INTERRUPTED
+
+
+def test_a_job_that_took_its_records_place_away_fails_by_its_own_doing() -> None:
+    why = explain(engine(code=EXIT_UNRECORDED), record=None)
+    assert (why.reason, why.category, why.costs_retry) == (Reason.EXITED_NONZERO, Category.USER_ERROR, True)
+    assert "the exit record could not be written" in why.summary
+
+
+def test_the_same_code_with_a_record_is_the_jobs_own() -> None:
+    why = explain(engine(code=EXIT_UNRECORDED), record(code=EXIT_UNRECORDED))
+    assert why.summary == f"exit code {EXIT_UNRECORDED}"
 
 
 def test_a_record_that_says_seven_worsens_an_engine_that_says_zero() -> None:

@@ -32,6 +32,19 @@ def test_infrastructure_that_fails_for_ever_is_not_retried_for_ever() -> None:
     assert decide_retry(Reason.INTERRUPTED, DesiredState.RUN, budget(free=FREE_RETRIES), NOW) is None
 
 
+def test_faults_and_failures_in_any_order_end_after_a_bounded_count_of_attempts() -> None:
+    # As the ledger keeps it: a paid retry takes one away and starts the free ones anew, nothing else does.
+    left, free, attempts, reasons = 3, 0, 1, [Reason.INTERRUPTED, Reason.EXITED_NONZERO]
+    for _ in range(1000):
+        plans = [decide_retry(reason, DesiredState.RUN, budget(left, free, attempts), NOW) for reason in reasons]
+        plan = plans[0] or plans[1]
+        if plan is None:
+            break
+        left, free = (left - 1, 0) if plan.costs_retry else (left, free + 1)
+        attempts += 1
+    assert attempts == 1 + 3 + FREE_RETRIES * (3 + 1)
+
+
 def test_the_jobs_own_failure_is_retried_only_within_its_budget() -> None:
     assert decide_retry(Reason.EXITED_NONZERO, DesiredState.RUN, budget(), NOW) is None
     plan = decide_retry(Reason.EXITED_NONZERO, DesiredState.RUN, budget(left=1), NOW)

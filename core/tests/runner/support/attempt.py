@@ -61,6 +61,11 @@ def _find_version(program: str) -> tuple[int, int] | None:
     return int(major), int(minor)
 
 
+def find_owner_prefix() -> tuple[str, ...]:
+    """What starts a program to which the permissions of files apply, also where the tests run as root."""
+    return ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+
+
 class Attempt:
     """One attempt's directory. `start` and `run` are what a container would do."""
 
@@ -78,6 +83,7 @@ class Attempt:
             shutil.copyfile(runner, target)
         self.digest = ""
         self.environment: dict[str, str] = {}
+        self.prefix: tuple[str, ...] = ()
         self.started: list[subprocess.Popen[bytes]] = []
 
     def prepare(self, *argv: str, plan: contract.Plan | None = None, **members: Any) -> "Attempt":
@@ -121,7 +127,7 @@ class Attempt:
             contract.ENV_OUT_DIR: str(self.root / "out"),
         }
         environment.update(self.environment)
-        command = ["bash", f"{contract.CAPSULE_MOUNT}/{contract.BOOTSTRAP_FILE}"]
+        command = [*self.prefix, "bash", f"{contract.CAPSULE_MOUNT}/{contract.BOOTSTRAP_FILE}"]
         process = subprocess.Popen(command, cwd=self.root, env=environment, stdout=stdout, stderr=subprocess.PIPE)
         self.started.append(process)
         return process

@@ -4,12 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
+from e2e.badinput.calls import Caller
 from e2e.node.work import UNTIL_TOLD, Work
 from e2e.support.console import wait_for
 from e2e.support.engines import PrivateEngine
 from e2e.support.farm import Farm, Machine
 from e2e.support.owned import owned_folder
 from e2e.support.proxy import EngineProxy, engine_proxy
+from starforge.contract.capsule import INGEST_PREFIX
 
 pytestmark = pytest.mark.engine
 
@@ -41,6 +43,12 @@ def containers_of(fleet: Farm, job: str) -> list[tuple[str, str]]:
         for machine in fleet.machines
         for one in machine.engine.engine.list_containers(f"forge.job={job}")
     ]
+
+
+def read_token(machine: Machine, attempt: str) -> str:
+    """The token that the attempt reports with, as root on its machine reads it."""
+    (file,) = machine.engine.run("find", "/run/starforge", "-path", f"*/{attempt}/ingest-token").split()
+    return machine.engine.run("cat", file).strip()
 
 
 def test_a_daemon_killed_under_a_job_changes_nothing(work: Work, first: Machine) -> None:
@@ -164,11 +172,14 @@ def test_a_machine_that_is_marked_lost_and_returns_is_cleaned_up_before_it_takes
     work: Work, fleet: Farm, first: Machine
 ) -> None:
     job = work.run_on(first)
+    ingest = Caller(work.console.ingest_port, read_token(first, work.starts(job)[0]))
+    assert ingest.send("POST", f"{INGEST_PREFIX}/heartbeat", {}).status == 200
     first.cut()
     work.wait_status(first, "unreachable", "away")
     refused = work.order(first.name, "mark-lost", confirm="another")
     assert refused.status >= 400
     assert work.order(first.name, "mark-lost", confirm=first.name).body["jobs"] == [job]
+    assert ingest.send("POST", f"{INGEST_PREFIX}/heartbeat", {}).status == 410
     work.wait_started(job, 2)
     assert work.node_of(job) != first.name
     assert (first.name, "running") in containers_of(fleet, job)

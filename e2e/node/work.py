@@ -165,6 +165,7 @@ class Work:
             if not machine.serves:
                 machine.start()
             machine.thaw()
+            machine.heal()
         if self.console.process is None:
             self.console.start()
 

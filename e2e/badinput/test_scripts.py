@@ -28,6 +28,8 @@ FORGERIES: Final = {
     "its exit record is a folder": 'mkdir "$A/exit.json"; touch "$A/exit.json/x"',
     "its wishes are a link": 'rm -f "$A/control.json"; ln -s /dev/zero "$A/control.json"',
     "its checkpoints are a link": 'rm -rf "$A/ckpt"; ln -s / "$A/ckpt"',
+    "its own folder is closed": 'chmod 000 "$A"',
+    "its outputs and checkpoints are closed": 'chmod 000 "$FORGE_OUT_DIR" "$FORGE_CKPT_DIR"',
     "its outputs hold a link to everything": 'ln -s / "$FORGE_OUT_DIR/all"; {pipe} "$FORGE_OUT_DIR/pipe"',
 }
 PIPE: Final = "python3 -c 'import os, sys; os.mkfifo(sys.argv[1])'"
@@ -118,6 +120,14 @@ def test_a_job_that_forges_its_own_record_still_ends_and_no_file_of_others_is_re
     assert "root:" not in yard.probe.log(job)
     outputs = yard.console.get(f"/api/v1/jobs/{job}/outputs", yard.probe.token)
     assert [one["path"] for one in outputs["artifacts"]] == []
+
+
+@pytest.mark.parametrize(("code", "state"), [(0, "SUCCEEDED"), (3, "FAILED")])
+def test_a_job_that_closes_its_own_folder_ends_as_it_did_and_runs_once(yard: Yard, code: int, state: str) -> None:
+    job, detail = yard.run(f'{ATTEMPT}id -u; chmod 000 "$FORGE_OUT_DIR" "$A"; exit {code}')
+    assert (detail["job"]["state"], detail["job"]["retry_at"], len(detail["attempts"])) == (state, None, 1)
+    if yard.probe.log(job).strip() != "0":
+        assert any("out cannot be listed whole (.: Permission denied)" in event["note"] for event in detail["events"])
 
 
 @pytest.mark.parametrize("forgery", ["true", 'rm -f "$A/control.json"; {pipe} "$A/control.json"'])

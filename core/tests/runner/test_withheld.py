@@ -83,12 +83,12 @@ def test_older_checkpoints_that_may_not_be_listed_are_told_before_the_start(owne
 
 
 def test_an_output_whose_name_is_no_utf_8_is_named_and_the_others_are_listed(attempt: Attempt) -> None:
-    code = "import os; os.chdir(os.environ['FORGE_OUT_DIR']); open(b'caf\\xe9.pt', 'w'); open('fine.pt', 'w')"
+    code = "import os; os.chdir(os.environ['FORGE_OUT_DIR']); open(b'\\xe9.pt', 'w'); open('fine.pt', 'w')"
     assert attempt.python(code).run() == 0
     assert [event["path"] for event in attempt.events("artifact")] == ["fine.pt"]
     (note,) = list_notes(attempt, "output_names")
     assert note.startswith("1 outputs are kept and not listed")
-    assert "(caf\\xe9.pt)" in note
+    assert "(\\xe9.pt)" in note
 
 
 def test_a_checkpoint_whose_name_is_no_utf_8_leaves_a_record_that_can_be_read(attempt: Attempt) -> None:

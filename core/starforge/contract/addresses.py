@@ -1,4 +1,4 @@
-"""Addresses at which a console calls a node: `HOST:PORT`, checked alike where they are given and where they are used."""
+"""Where a console calls a node, `HOST:PORT`: checked alike where an address is given and where it is kept."""
 
 import ipaddress
 import re

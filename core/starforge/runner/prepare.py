@@ -91,16 +91,23 @@ def apply_plan(capsule: contract.Capsule, places: Places, resume: Optional[Commi
     files = {contract.RESOLVED_CONFIG_FILE: json.dumps(resolved, indent=2, sort_keys=True) + "\n"}
     files.update(capsule.plan.files)
     words = _build_words(places, resume)
-    try:
-        for name, text in files.items():
-            path = _inside(root, name)
+    for name, text in files.items():
+        path = _inside(root, name)
+        try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(_replace(text, words))
-        for name, target in capsule.inputs.items():
-            _link(target, _inside(root, name))
-    except OSError as error:
-        raise _refuse(f"the work directory cannot be prepared: {error}") from error
+        except OSError as error:
+            raise _refuse_unmade(f"the file {name}", error) from error
+    for name, target in capsule.inputs.items():
+        path = _inside(root, name)
+        if os.path.lexists(path):
+            raise _refuse(f"the input {name} is already a file of the workspace: rename one")
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.symlink(target, path)
+        except OSError as error:
+            raise _refuse_unmade(f"the input {name}", error) from error
 
 
 def build_launch(
@@ -170,11 +177,10 @@ def _inside(root: str, name: str) -> str:
     return path
 
 
-def _link(target: str, path: str) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    if os.path.lexists(path):
-        raise _refuse(f"the input {path} is already a file of the workspace: rename one")
-    os.symlink(target, path)
+def _refuse_unmade(what: str, error: OSError) -> Refusal:
+    text = f"{what} cannot be made in the work directory: {error.strerror}"
+    stands = isinstance(error, (FileExistsError, IsADirectoryError, NotADirectoryError))
+    return _refuse(f"{text}; rename what the workspace has in its place" if stands else text)
 
 
 def _refuse(text: str) -> Refusal:

@@ -262,6 +262,32 @@ def test_an_attempt_whose_archive_lacks_files_does_not_start(attempt: Attempt) -
     assert not (attempt.root / "started").exists()
 
 
+@pytest.mark.parametrize(
+    ("files", "members", "said"),
+    [
+        (
+            {"config.resolved.json/x": "1"},
+            {},
+            "the file config.resolved.json cannot be made in the work directory: Is a",
+        ),
+        (
+            {"data": "1"},
+            {"inputs": {"data/set": "/x"}},
+            "the input data/set cannot be made in the work directory: File",
+        ),
+        ({"data": "1"}, {"inputs": {"data": "/x"}}, "the input data is already a file of the workspace: rename one"),
+    ],
+)
+def test_what_stands_in_the_place_of_a_file_of_ours_is_told_by_its_name(
+    attempt: Attempt, files: dict[str, str], members: dict[str, object], said: str
+) -> None:
+    attempt.prepare("true", workspace=pack(attempt.root / "workspace.tar", files), **members)
+    assert attempt.run() == contract.EXIT_REQUIREMENTS
+    message = attempt.record().message or ""
+    assert said in message
+    assert str(attempt.root) not in message
+
+
 ON_ANOTHER_PYTHON = """
 import json, sys
 sys.path.insert(0, sys.argv[1])

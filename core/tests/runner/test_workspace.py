@@ -263,7 +263,7 @@ def test_an_attempt_whose_archive_lacks_files_does_not_start(attempt: Attempt) -
 
 
 @pytest.mark.parametrize(
-    ("files", "members", "said"),
+    ("files", "inputs", "said"),
     [
         (
             {"config.resolved.json/x": "1"},
@@ -272,16 +272,16 @@ def test_an_attempt_whose_archive_lacks_files_does_not_start(attempt: Attempt) -
         ),
         (
             {"data": "1"},
-            {"inputs": {"data/set": "/x"}},
+            {"data/set": "/x"},
             "the input data/set cannot be made in the work directory: File",
         ),
-        ({"data": "1"}, {"inputs": {"data": "/x"}}, "the input data is already a file of the workspace: rename one"),
+        ({"data": "1"}, {"data": "/x"}, "the input data is already a file of the workspace: rename one"),
     ],
 )
 def test_what_stands_in_the_place_of_a_file_of_ours_is_told_by_its_name(
-    attempt: Attempt, files: dict[str, str], members: dict[str, object], said: str
+    attempt: Attempt, files: dict[str, str], inputs: dict[str, str], said: str
 ) -> None:
-    attempt.prepare("true", workspace=pack(attempt.root / "workspace.tar", files), **members)
+    attempt.prepare("true", workspace=pack(attempt.root / "workspace.tar", files), inputs=inputs)
     assert attempt.run() == contract.EXIT_REQUIREMENTS
     message = attempt.record().message or ""
     assert said in message

@@ -1,29 +1,15 @@
-"""What holds for every page: accessible, within its policy, silent, no wider than a phone, no dead link."""
-
-from typing import Any
+"""What holds for every page with an address: accessible, within its policy, silent, narrow on a phone, links alive."""
 
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
 from e2e.pages.addresses import NAMES, address_of
 from e2e.pages.conftest import Watched
+from e2e.pages.judging import LOOKS, choose, violations
 from e2e.support.browser import sign_in
 from tools.run import Sample
 
-pytestmark = pytest.mark.browser
-
-LOOKS = [("en", "light", 1440), ("zh-Hans", "dark", 1440), ("en", "dark", 375), ("zh-Hans", "light", 375)]
-
-
-def choose(context: BrowserContext, url: str, language: str, theme: str) -> None:
-    for name, value in (("starforge_language", language), ("starforge_theme", theme)):
-        context.add_cookies([{"name": name, "value": value, "url": url}])
-
-
-def violations(page: Page, axe: str) -> list[str]:
-    page.evaluate(axe)
-    found: dict[str, Any] = page.evaluate("axe.run({resultTypes: ['violations']})")
-    return [f"{rule['id']}: {node['html'][:200]}" for rule in found["violations"] for node in rule["nodes"]]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]  # the first test waits for the sample too
 
 
 @pytest.mark.parametrize("look", LOOKS)

@@ -14,7 +14,7 @@ from e2e.support.farm import FLEET, Farm, Machine, farm
 from e2e.support.images import host_image
 from e2e.support.projects import Experiment, make_experiment
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]  # the first test waits for the sample too
 
 SOON_MS = 30_000
 GONE_MS = 60_000

@@ -11,7 +11,7 @@ from starforge_console.web.i18n.words import CHINESE, ENGLISH, load_words
 from starforge_console.web.pages.formats import units_of, write_time
 from tools.run import Sample
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]  # the first test waits for the sample too
 
 SOON_MS = 20_000
 COUNTING = "for i in $(seq 1 100000); do echo line $i; sleep 0.3; done"
@@ -102,7 +102,8 @@ def test_a_new_job_is_announced_and_the_list_stays_as_it_is(page: Page, sample: 
 
 
 def test_stop_asks_first_with_the_focus_on_the_safe_button_and_then_stops(page: Page, sample: Sample) -> None:
-    probe = experiment(sample, "sleep 300", "stopped-by-page")
+    # It does not heed the wish, so that the page can be seen while the job has its grace.
+    probe = experiment(sample, "trap '' TERM\nsleep 300", "stopped-by-page")
     job = probe.submit(profile="any:1")
     probe.wait_state(job, "RUNNING")
     page.goto(f"/jobs/{job}")

@@ -9,7 +9,7 @@ from e2e.pages.addresses import address_of
 from e2e.support.browser import sign_in
 from tools.run import Sample
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]  # the first test waits for the sample too
 
 
 @pytest.fixture

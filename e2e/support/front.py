@@ -68,6 +68,11 @@ class _Door:
         self.ready.set()
         await stop.wait()
         server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.sleep(0)  # an aborted transport is closed in the loop's next turn
 
     def close(self) -> None:
         """End it; from any thread."""
@@ -75,15 +80,23 @@ class _Door:
 
 
 async def _pass_on(target_port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+    ends = [writer]
+    try:
         to_read, to_write = await asyncio.open_connection("127.0.0.1", target_port)
+        ends.append(to_write)
         tasks = [asyncio.create_task(_copy(reader, to_write)), asyncio.create_task(_copy(to_read, writer))]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        to_write.close()
-    writer.close()
+        for end in ends:
+            end.close()
+        await asyncio.gather(*(end.wait_closed() for end in ends), return_exceptions=True)
+    except OSError:
+        return
+    finally:
+        for end in ends:  # also when the front itself ends in the middle
+            end.transport.abort()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

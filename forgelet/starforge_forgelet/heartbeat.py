@@ -101,6 +101,7 @@ class Heartbeats:
 
     def _hear(self, answer: HeartbeatAnswer, took_s: float) -> None:
         self._period_s = answer.heartbeat_s
+        self._node.note_heard(answer.heartbeat_s)
         trouble = "" if answer.reachable else f"the console does not reach this machine: {answer.unreachable_why}"
         now = time.time()
         skew_s = now - took_s / 2 - answer.now

@@ -20,6 +20,7 @@ from starforge.contract.launch import LaunchRequest
 from starforge.contract.observation import NoSignal, Observation, Phase, Seen
 from starforge.contract.wire import Disk, NodeReport
 from starforge.errors import BackendUnreachable, NodeFault
+from starforge_forgelet.hearing import Hearing
 from starforge_forgelet.settings import NodeSettings
 from starforge_forgelet.state import NodeIdentity, NodeState
 
@@ -39,14 +40,19 @@ class Node:
 
     """
 
-    def __init__(self, host: ContainerHost, identity: NodeIdentity, state: NodeState) -> None:
+    def __init__(self, host: ContainerHost, identity: NodeIdentity, state: NodeState, hearing: Hearing) -> None:
         self.identity = identity
         self.epoch = 0
         self.superseded_by: int | None = None
         self.fence = state.load_fence()
+        self._hearing = hearing
         self._host = host
         self._state = state
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="containers")
+
+    def note_heard(self, period_s: float) -> None:
+        """Keep that the console hears this node, and wants to every `period_s`."""
+        self._hearing.note(period_s)
 
     async def start(self, wake: Callable[[], None]) -> None:
         """Resume launches and listen; `wake` is called, from any thread, when something may have changed."""
@@ -150,7 +156,11 @@ class Node:
 
 
 def build_node(settings: NodeSettings, state: NodeState, identity: NodeIdentity) -> Node:
-    """The node of this machine, as `identity` says. Raises ProjectError when a folder of it cannot be used."""
+    """The node of this machine, as `identity` says. Raises ProjectError when a folder of it cannot be used.
+
+    It starts nothing while its console does not hear it.
+    """
+    hearing = Hearing(identity.heartbeat_s)
     host_settings = HostSettings(
         install=identity.install,
         node=identity.node,
@@ -158,9 +168,10 @@ def build_node(settings: NodeSettings, state: NodeState, identity: NodeIdentity)
         secrets_root=settings.secrets_dir / identity.install,  # a daemon of another install may share it
         gpu_runtime=settings.gpu_runtime,
         storage=StorageMark(root=Path(identity.storage_root), content=identity.storage_id),
+        find_hindrance=hearing.find_hindrance,
     )
     host = ContainerHost(Engine(str(settings.docker_socket)), build_gpus(settings, identity.node), host_settings)
-    return Node(host, identity, state)
+    return Node(host, identity, state, hearing)
 
 
 def build_gpus(settings: NodeSettings, identity: str) -> GpuSource:

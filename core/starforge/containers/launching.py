@@ -164,6 +164,11 @@ class Launcher:
         if self._fences.has(attempt):
             raise LaunchRefused(f"{attempt} is fenced and never starts here", why="it was given up or has ended")
 
+    def _require_unhindered(self, request: LaunchRequest) -> None:
+        why = self._settings.find_hindrance()
+        if why:
+            raise BackendUnreachable(f"{request.attempt} was not started", why=why, next_step="it is tried again")
+
     def _start_locked(self, request: LaunchRequest, survey: GpuSurvey, facts: HostFacts) -> StartFault | None:
         for tried in range(_TRIES):
             claims = self.list_claims()
@@ -196,6 +201,7 @@ class Launcher:
         return left
 
     def _try(self, request: LaunchRequest, allotment: Allotment, facts: HostFacts) -> _Tried | StartFault:
+        self._require_unhindered(request)
         folder = self._secrets.write(request.attempt, self._find_owner(request), request.secrets)
         body = build_create_body(request, allotment, facts, self._settings, str(folder))
         try:
@@ -209,6 +215,11 @@ class Launcher:
         if find_rivals(self.list_claims(), container, allotment.gpus, facts.boot):
             self._engine.remove(container, force=True)
             return _Tried.AGAIN
+        try:
+            self._require_unhindered(request)
+        except BackendUnreachable:
+            self._engine.remove(container, force=True)
+            raise
         try:
             self._engine.start(container)
         except EngineError as error:

@@ -1,5 +1,6 @@
 """What one host's containers need to be told: given by whoever builds a ContainerHost, read nowhere else."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +23,10 @@ class StorageMark:
     content: str
 
 
+def _find_none() -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSettings:
     """Settings of one host.
@@ -39,6 +44,8 @@ class HostSettings:
         port_base: First port of the blocks that jobs on the host's network get.
         engine_pid_file: Names the engine's process where its socket was opened by another one.
         boot_id_file: Names the machine's boot; what was allocated before another one is void.
+        find_hindrance: Why nothing may start at this moment, or an empty string; asked right before a container is
+            created and again before it is started, so that a process that was frozen in between starts nothing late.
 
     """
 
@@ -54,3 +61,4 @@ class HostSettings:
     port_base: int = 24000
     engine_pid_file: Path = Path("/run/docker.pid")
     boot_id_file: Path = Path("/proc/sys/kernel/random/boot_id")
+    find_hindrance: Callable[[], str] = _find_none

@@ -33,7 +33,7 @@ from starforge.contract.wire import (
     decode_observations,
     encode,
 )
-from starforge.errors import LaunchRefused, NodeFault, NotFound, SpecError
+from starforge.errors import BackendUnreachable, LaunchRefused, NodeFault, NotFound, SpecError
 from starforge.trust.certificates import make_identity
 
 pytestmark = pytest.mark.engine
@@ -198,6 +198,26 @@ def test_a_daemon_whose_console_is_away_keeps_serving_and_comes_back(
         registrar.refuse_with = 0
         wait_for_epoch(registrar, 1)
         assert launch(console, make_request(tmp_path)).status_code == 200
+
+
+def test_a_daemon_that_was_frozen_starts_nothing_before_the_console_has_heard_it(
+    serving: Daemon, console: httpx2.Client, registrar: Registrar, tmp_path: Path
+) -> None:
+    request = make_request(tmp_path)
+    serving.freeze()
+    heard, frozen_at = len(registrar.reports), time.monotonic()
+    registrar.refuse_with = 503
+    wait_until(lambda: time.monotonic() > frozen_at + 6, "it to have been away for longer than it may be")
+    serving.thaw()
+    refused = launch(console, request)
+    assert isinstance(decode_error(refused.content), BackendUnreachable)
+    assert "the console has not heard this machine for" in decode_error(refused.content).why
+    assert isinstance(see(console, request), Gone)
+    registrar.refuse_with = 0
+    wait_until(lambda: len(registrar.reports) > heard + 1, "it is heard again")
+    wait_until(lambda: launch(console, request).status_code == 200, "it starts")
+    wait_for(console, request, Phase.RUNNING)
+    assert serving.process is not None
 
 
 def test_joining_again_keeps_the_name_and_changes_the_certificate_while_it_serves(

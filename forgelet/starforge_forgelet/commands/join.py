@@ -34,9 +34,13 @@ def join(*, server: str, fleet: str, token: str | None, advertise: str, port: in
     """
     from starforge_forgelet.joining import Joining, join  # noqa: PLC0415 - a help text needs none of it
     from starforge_forgelet.settings import load_settings  # noqa: PLC0415 - the same
+    from starforge_forgelet.state import NodeState  # noqa: PLC0415 - the same
 
     settings = load_settings()
-    joining = Joining(server=server, fleet=fleet, token=_read_token(token), advertise=advertise, port=port)
+    was_here = NodeState(settings.state_dir).has_joined()
+    joining = Joining(
+        server=server, fleet=fleet, token=_read_token(token, may_be_missing=was_here), advertise=advertise, port=port
+    )
     joined = asyncio.run(join(joining, settings))
     if as_json:
         print_json(_show(joined))
@@ -53,11 +57,12 @@ def join(*, server: str, fleet: str, token: str | None, advertise: str, port: in
     note("next: forgelet serve")
 
 
-def _read_token(given: str | None) -> Secret:
+def _read_token(given: str | None, *, may_be_missing: bool) -> Secret:
+    """The token; a machine that joins again proves itself by its key, and needs none. Raises InputError."""
     text = os.environ.get("FORGE_JOIN_TOKEN", "") if given is None else given
     if text == "-":
         text = sys.stdin.read(_MOST_TOKEN_BYTES)
-    if not text.strip():
+    if not text.strip() and not may_be_missing:
         raise InputError(
             "there is no join token",
             next_step="set FORGE_JOIN_TOKEN to the token that the fleet's page shows, or give '--token -'",

@@ -1,5 +1,6 @@
 """The pages of fleets: the list, a new one, one with its machines, its join tokens, and names of GPUs."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -24,6 +25,8 @@ from starforge_console.wheels.script import build_script
 NETWORKS: Final = tuple(network.value for network in Network)
 DONE: Final = ("drained", "undrained", "removed", "lost", "ending", "revoked", "added", "forgotten", "made")
 """What a page says that it was just sent to after, each with words of its own."""
+_NUMBER: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?")
+_WHOLE: Final = re.compile(r"[0-9]{1,6}")
 _LARGEST_ID: Final = 1 << 53
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 
@@ -226,7 +229,6 @@ def _build_lines(services: ApiServices, fleet: str, token: str) -> tuple[dict[st
 
 def _read_number(form: FormData, name: str) -> float:
     text = text_of(form, name, 20)
-    try:
-        return float(text) if name == "hours" else int(text)
-    except ValueError:
-        raise InputError(f"{text!r} is no number of {name}", next_step="write a number") from None
+    if not (_NUMBER if name == "hours" else _WHOLE).fullmatch(text):
+        raise InputError(f"{text!r} is no number of {name}", next_step="write a number such as 24")
+    return float(text)

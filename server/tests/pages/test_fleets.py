@@ -152,8 +152,10 @@ def test_a_join_token_is_shown_once_with_the_lines_to_paste_and_lets_a_machine_i
 
 @pytest.mark.parametrize(
     ("hours", "uses"),
-    [("0", "1"), ("1", "0"), ("nan", "1"), ("soon", "1"), ("1", "many"), ("", "")]
-    + [("1_0", "1"), ("\u0663", "1"), ("1e1", "1"), ("1", "1.5"), ("1", "1_0")],
+    [
+        *(("0", "1"), ("1", "0"), ("nan", "1"), ("soon", "1"), ("1", "many"), ("", "")),
+        *(("1_0", "1"), ("\u0663", "1"), ("1e1", "1"), ("1", "1.5"), ("1", "1_0")),
+    ],
 )
 def test_a_life_or_a_number_that_a_join_token_cannot_have_is_refused_in_words(
     fleets: FleetConsole, root: TestClient, hours: str, uses: str

@@ -21,6 +21,8 @@ from tools.run_fleet import SAMPLE_FLEET
 
 PICTURES: Final = Path("build/pictures")
 KEPT: Final = Path("docs/pictures")
+DRAWING: Final = "qwen3-14b-sft-support"
+"""The job of the sample that reports values while it runs."""
 KEPT_PAGES: Final = ("jobs", "job-running", "job-queued", "fleets", "fleet", "signin", "tokens")
 KEPT_LOOKS: Final = ("1440-en-light", "1440-zh-Hans-dark", "375-en-dark", "375-zh-Hans-light")
 WIDTHS: Final = (1440, 375)
@@ -102,13 +104,13 @@ def _take(page: Page, name: str) -> None:
 
 
 def _find_jobs(page: Page) -> Mapping[str, str]:
-    """A job of each state that the pictures need."""
+    """A job of each state that the pictures need; of those that run, the one that draws a curve."""
 
     def look() -> dict[str, str]:
         found = {}
         for state in ("QUEUED", "RUNNING", "FAILED", "SUCCEEDED"):
             page.goto(f"/jobs?state={state}&group=none")
-            rows = page.locator("tr[id^=job-]")
+            rows = page.locator("tr[id^=job-]", has_text=DRAWING if state == "RUNNING" else "")
             if rows.count():
                 found[state] = str(rows.last.get_attribute("id")).removeprefix("job-")
         return found if len(found) == len(("QUEUED", "RUNNING", "FAILED", "SUCCEEDED")) else {}

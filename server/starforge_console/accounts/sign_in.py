@@ -130,7 +130,10 @@ def check_scope(account: Account, scope: Scope) -> None:
         raise Forbidden(
             f"the token of {account.user} has no scope {scope.value!r}",
             why=f"its scopes are {', '.join(sorted(account.scopes))}",
-            next_step="sign in with a token that has it",
+            next_step=f"sign in with one that has it: starforge-console token create --user {account.user}"
+            f" --scopes read,submit,{scope.value} | sf login --server URL"
+            if scope is Scope.ADMIN
+            else "sign in with a token that has it",
         )
 
 

@@ -137,7 +137,8 @@ def _standing(row: NodeRow, heard: Heard, view: NodeView) -> dict[str, object]:
     if row.state is NodeState.LOST:
         status, why = "lost", "marked lost: its attempts run elsewhere"
     elif heard.heard_s is None:
-        status, why = "joining", "no heartbeat was heard since the console started"
+        told = "no heartbeat was heard since the console started"
+        status, why = "joining", told if reach in {"", NOT_TRIED} else f"{told}; {reach}"
     elif heard.heard_s > AWAY_S:
         status, why = "away", f"no heartbeat for {heard.heard_s:.0f} s"
     elif heard.two_daemons:

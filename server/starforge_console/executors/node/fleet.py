@@ -221,8 +221,7 @@ class NodeExecutor:
         async def try_one(node: KnownNode) -> tuple[str, _T] | None:
             try:
                 return node.name, await self._call(node, ask)
-            except StarForgeError as error:
-                _log.info("a machine did not answer", node=node.name, error=str(error))
+            except StarForgeError:
                 return None
 
         answers = await asyncio.gather(*(try_one(node) for node in nodes))
@@ -246,6 +245,7 @@ class NodeExecutor:
     def _note_reach(self, node: KnownNode, why: str) -> None:
         if self._reach.get(node.name, Reach()).why != why:
             self._reach[node.name] = Reach(why)
+            _log.info("a machine was reached" if not why else "a machine was not reached", node=node.name, why=why)
             self._directory.note_reach(node.name, why)
 
     def _find(self, name: str) -> KnownNode | None:

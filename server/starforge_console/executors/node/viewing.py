@@ -46,7 +46,7 @@ def find_reason(node: KnownNode, reach: Reach, now: float) -> str:
         }[node.standing]
     report = node.report
     if report is None or node.heard_at is None:
-        return "no heartbeat was heard yet"
+        return f"no heartbeat was heard yet; {reach.why}" if reach.why else "no heartbeat was heard yet"
     silent_s = now - node.heard_at
     if silent_s > UNREACHABLE_AFTER_S:
         return f"no heartbeat for {silent_s:.0f} s"

@@ -87,7 +87,8 @@ def init(admin: str, *, new_link: bool) -> None:
             return
         user = first or create_user(ledger, admin, ADMIN, time.time())
         code = issue_sign_in_code(ledger, user, time.time())
-    _say(f"sign in as {user.name} with this link, which works once, within an hour:")
+    _say("next: starforge-console serve")
+    _say(f"then sign in as {user.name} with this link, which works once, within an hour:")
     click.echo(_link(settings, code))
 
 

@@ -10,7 +10,7 @@ from starforge.containers.secrets import check_secrets_root
 from starforge.containers.settings import GpuRuntime
 from starforge.errors import StarForgeError
 from starforge_console.errors import SettingsError
-from starforge_console.settings.console import ConsoleSettings, LocalSettings
+from starforge_console.settings.console import ConsoleSettings, FleetKind, LocalSettings
 
 ROOT_JOBS: Final = "jobs run as root in their containers: set FORGE_JOB_UID and FORGE_JOB_GID to a user of their own"
 
@@ -49,6 +49,8 @@ def load_job_user(settings: ConsoleSettings) -> tuple[int, int]:
 def find_obstacles(settings: ConsoleSettings) -> list[str]:
     """What lets the console start and yet wants mending, each with what to do about it. Raises as `load_job_user`."""
     risks = [ROOT_JOBS] if load_job_user(settings)[0] == 0 else []
+    if settings.local.default_fleet_kind is not FleetKind.LOCAL:
+        return risks  # jobs run on machines that join; this one's engine and GPUs are not asked for anything
     return [*risks, *_ask_engine(settings.local), *_ask_driver(settings.local)]
 
 

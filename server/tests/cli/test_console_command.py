@@ -60,6 +60,14 @@ def test_init_warns_of_an_engine_that_does_not_answer_and_goes_on(command: Comma
     assert "FORGE_GPU_RUNTIME" not in done.stderr
 
 
+def test_init_asks_nothing_of_an_engine_where_jobs_run_on_other_machines_alone(command: Command) -> None:
+    command.env["FORGE_DEFAULT_FLEET_KIND"] = "node"
+    done = command("init")
+    assert done.exit_code == 0
+    assert "Docker" not in done.stderr
+    assert "next: starforge-console serve" in done.stderr
+
+
 def test_init_warns_of_gpus_that_are_not_known_with_the_cure(command: Command, tmp_path: Path) -> None:
     command.env |= {"FORGE_GPU_RUNTIME": "nvidia", "PATH": str(tmp_path)}
     done = command("init")

@@ -1,5 +1,6 @@
 """Fetching images: one pull an image however many wait for it, with progress, and an end only for lack of it."""
 
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -14,6 +15,7 @@ from starforge.contract.launch import RegistryLogin
 from starforge.contract.observation import Failure, Pull
 from starforge.errors import BackendUnreachable
 
+_NEAR_END: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|\d+(?:\.\d+){3}):\d+->")
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
 _DOWNLOADED: Final = frozenset({"Verifying Checksum", "Download complete", "Extracting", "Pull complete"})
@@ -169,7 +171,7 @@ class Pulls:
                 return PullEnd(Failure.PULL_DENIED, f"{image}: {said}")
             if trouble is PullTrouble.NODE:
                 return PullEnd(Failure.NODE_FAULT, f"{image}: {said}")
-            running.trouble = said
+            running.trouble = leave_out_ports(said)
             if running.progress.silent_s + pause_s > self._stall_s or running.cancelled.wait(pause_s):
                 break
         return PullEnd(
@@ -202,6 +204,11 @@ class Pulls:
             stream.set_timeout(left_s)
         if running.cancelled.is_set():
             raise BackendUnreachable("the pull was given up")
+
+
+def leave_out_ports(said: str) -> str:
+    """`said` without the near ends of connections: a new port for each try would make the same trouble look new."""
+    return _NEAR_END.sub("", said)
 
 
 def _left() -> "Future[PullEnd]":

@@ -5,7 +5,7 @@ import ipaddress
 import shlex
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 SCRIPT: Final = "install.sh"
 _NAMES: Final = "FORGE_FLEET,FORGE_JOIN_TOKEN"
@@ -36,13 +36,30 @@ def build_checked_line(public_url: str, fleet: str, token: str, script: str) -> 
     return f"curl -fsSLk -o {SCRIPT} {address} && echo '{digest}  {SCRIPT}' | sha256sum -c - && {given} sh {SCRIPT}"
 
 
-def find_doubt(public_url: str) -> str:
-    """Why other machines will not find the console at that address; empty when nothing speaks against it."""
-    host = urlsplit(public_url).hostname or ""
-    try:
-        local = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        local = host == "localhost" or host.endswith(".localhost")
-    if not local:
+def find_doubt(public_url: str, listen: str, proxies: str = "") -> str:
+    """Why other machines will not find the console at that address; empty when nothing speaks against it.
+
+    `listen` is where it listens; `proxies`, when there are any, hand on what others ask.
+    """
+    public = urlsplit(public_url)
+    if _is_local(public.hostname or ""):
+        return f"FORGE_PUBLIC_URL is {public_url}, which no other machine reaches: set it to the console's own address"
+    listening = urlsplit(f"//{listen}")
+    # Another port says that something else takes the calls and hands them on.
+    if proxies or not _is_local(listening.hostname or "") or _port_of(public) != listening.port:
         return ""
-    return f"FORGE_PUBLIC_URL is {public_url}, which no other machine reaches: set it to the console's own address"
+    return (
+        f"FORGE_LISTEN is {listen}, which no other machine reaches, and FORGE_PUBLIC_URL names the same port:"
+        f" set FORGE_LISTEN to 0.0.0.0:{listening.port}, or put a proxy before the console"
+    )
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _port_of(address: SplitResult) -> int:
+    return address.port or {"https": 443}.get(address.scheme, 80)

@@ -88,8 +88,8 @@ async def mint_join_token(
 ) -> MintedJoinToken:
     """A new join token, shown this once, and the line to paste on a machine that shall join."""
     minted = await fleets.administration.mint_token(fleet, account.user, request.hours, request.uses)
-    url, token = services.settings.http.public_url, minted.text.reveal()
-    lines = build_join_lines(url, fleet, token)
+    http, token = services.settings.http, minted.text.reveal()
+    lines = build_join_lines(http.public_url, fleet, token)
     return MintedJoinToken(
         id=minted.kept.id,
         token=token,
@@ -97,7 +97,7 @@ async def mint_join_token(
         lines=dict(lines),
         expires_at=minted.kept.expires_at,
         uses=minted.kept.uses_left,
-        doubt=find_doubt(url),
+        doubt=find_doubt(http.public_url, http.listen, http.trusted_proxies),
     )
 
 

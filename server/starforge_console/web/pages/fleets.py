@@ -101,9 +101,10 @@ async def mint_token(asked: Asked, fleet: str) -> Response:
     except InputError as error:
         return await _show(asked, fleet, fault=Fault(field="token", error=error))
     lines, ca_fault = _build_lines(asked.services, fleet, minted.text.reveal())
+    http = asked.services.settings.http
     made = Made(
         lines=lines,
-        doubt=find_doubt(asked.services.settings.http.public_url),
+        doubt=find_doubt(http.public_url, http.listen, http.trusted_proxies),
         ca_fault=ca_fault,
         uses=minted.kept.uses_left,
         expires_at=minted.kept.expires_at,

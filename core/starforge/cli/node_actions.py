@@ -6,9 +6,10 @@ import click
 
 from starforge.cli.fleet_views import open_fleets, read_options
 from starforge.cli.output import json_option, note, print_json
+from starforge.client.fleets import FleetConsole
 from starforge.contract.fleets import DrainNode, MarkLost, NodeChanged
-from starforge.errors import InputError
-from starforge.wording import count_of
+from starforge.errors import InputError, NotFound
+from starforge.wording import count_of, describe_nearest
 
 
 @click.command()
@@ -73,19 +74,31 @@ def mark_lost(node: str, confirm: str | None, as_json: bool) -> None:  # noqa: F
     \b
     JSON: {node, fleet, state, fence, jobs: [those that failed]}
     """
-    if confirm is None and (as_json or not sys.stdin.isatty()):
+    with open_fleets() as console:
+        _require_known(console, node)
+        if confirm is None:
+            confirm = _ask_name(node, as_json=as_json)
+        changed = console.mark_lost(node, read_options(MarkLost, confirm=confirm))
+    _say(changed, f"{node} is marked lost; {count_of(len(changed.jobs), 'job')} failed as node_lost", as_json=as_json)
+    if changed.jobs and not as_json:
+        note(f"they are run elsewhere: {', '.join(changed.jobs)}")
+
+
+def _require_known(console: FleetConsole, node: str) -> None:
+    """Raises NotFound for a machine that there is not, before anybody is asked about it."""
+    names = [known.name for known in console.nodes().items]
+    if node not in names:
+        raise NotFound(f"there is no node {node!r}", next_step=describe_nearest(node, names) or "sf node ls")
+
+
+def _ask_name(node: str, *, as_json: bool) -> str:
+    if as_json or not sys.stdin.isatty():
         raise InputError(
             f"{node} was not marked lost",
             why="nobody can be asked: " + ("--json was given" if as_json else "stdin is no terminal"),
             next_step=f"sf node mark-lost {node} --confirm {node}",
         )
-    if confirm is None:
-        confirm = click.prompt(f"is {node} off, or cut from the storage? Its name once more", err=True)
-    with open_fleets() as console:
-        changed = console.mark_lost(node, read_options(MarkLost, confirm=confirm))
-    _say(changed, f"{node} is marked lost; {count_of(len(changed.jobs), 'job')} failed as node_lost", as_json=as_json)
-    if changed.jobs and not as_json:
-        note(f"they are run elsewhere: {', '.join(changed.jobs)}")
+    return str(click.prompt(f"is {node} off, or cut from the storage? Its name once more", err=True))
 
 
 def _say(changed: NodeChanged, text: str, *, as_json: bool) -> None:

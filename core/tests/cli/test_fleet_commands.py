@@ -133,15 +133,23 @@ def test_a_machine_is_taken_out_of_use(
 
 
 def test_a_machine_is_declared_lost_only_by_its_name_said_twice(sf: Sf, state: ConsoleState) -> None:
+    state.answers["GET /nodes"] = {"items": [{"name": "gpu7", "fleet": "gpu", "status": "away"}]}
     state.answers["POST /nodes/gpu7/mark-lost"] = changed("lost", "j2k7abcdef")
-    asked = len(state.seen)
     unasked = sf("node", "mark-lost", "gpu7")
     assert (unasked.code, "--confirm gpu7" in unasked.err) == (2, True)
-    assert len(state.seen) == asked
+    assert {seen.method for seen in state.seen if seen.path.startswith("/nodes")} == {"GET"}
     lost = sf("node", "mark-lost", "gpu7", "--confirm", "gpu7")
     assert lost.out == "gpu7 is marked lost; 1 job failed as node_lost\n"
     assert "j2k7abcdef" in lost.err
     assert json.loads(state.seen[-1].body) == {"confirm": "gpu7"}
+
+
+def test_nobody_is_asked_about_a_machine_that_there_is_not(sf: Sf, state: ConsoleState) -> None:
+    state.answers["GET /nodes"] = {"items": [{"name": "gpu7", "fleet": "gpu", "status": "away"}]}
+    done = sf("node", "mark-lost", "gpu8")
+    assert done.code == 1
+    assert "there is no node 'gpu8'" in done.err
+    assert "did you mean 'gpu7'?" in done.err
 
 
 def test_a_removal_is_not_repeated_by_itself_when_the_console_is_away(sf: Sf, state: ConsoleState) -> None:

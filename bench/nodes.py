@@ -22,7 +22,8 @@ from starforge.containers.seeing import parse_time
 from starforge.contract.ids import AttemptId, new_attempt_id, new_job_id
 from starforge.contract.wire import NodeReport
 from starforge.trust.certificates import make_identity
-from starforge_console.executors.node.directory import KnownNode, NodeStanding
+from starforge_console.domain.nodes import NodeState
+from starforge_console.executors.node.directory import KnownNode
 from starforge_console.executors.node.fleet import NodeExecutor
 from starforge_console.executors.node.link import LinkSettings
 
@@ -69,7 +70,7 @@ class _Fleet:
                 fleet="bench",
                 advertise=f"127.0.0.1:{port}",
                 certificate=certificate,
-                standing=NodeStanding.ACTIVE,
+                standing=NodeState.ACTIVE,
                 fence=0,
             )
             for number in range(_NODES)

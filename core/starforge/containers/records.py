@@ -13,7 +13,7 @@ from threading import get_ident
 from starforge.contract.ids import AttemptId, parse_attempt_id
 from starforge.contract.launch import LaunchRequest
 from starforge.contract.observation import Failure
-from starforge.contract.wire import decode_launch, encode_launch
+from starforge.contract.wire import decode, encode
 from starforge.durable import sync_folder
 from starforge.errors import BackendUnreachable, NodeFault, SpecError
 
@@ -86,7 +86,7 @@ class PendingLaunches:
 
     def write(self, request: LaunchRequest) -> None:
         """Keep `request` until it is dropped or the machine stops."""
-        write_durably(self._folder / request.attempt, encode_launch(request))
+        write_durably(self._folder / request.attempt, encode(request))
 
     def drop(self, attempt: AttemptId) -> None:
         """Forget it."""
@@ -102,7 +102,7 @@ class PendingLaunches:
 
     def load(self, attempt: AttemptId) -> LaunchRequest:
         """The request. Raises FileNotFoundError, or SpecError when another version wrote it."""
-        return decode_launch((self._folder / attempt).read_bytes())
+        return decode((self._folder / attempt).read_bytes(), LaunchRequest)
 
 
 def make_private(folder: Path) -> Path:

@@ -12,7 +12,7 @@ import msgspec
 
 from starforge.contract.executor import NodeView
 from starforge.contract.ids import AttemptId
-from starforge.contract.launch import LaunchRequest, Secret
+from starforge.contract.launch import Secret
 from starforge.contract.observation import Gone, NoSignal, Observation, Pull, Seen
 from starforge.errors import (
     BackendUnreachable,
@@ -140,16 +140,6 @@ def decode(content: bytes, kind: type[_MessageT]) -> _MessageT:
         return msgspec.convert(_open(content), kind, dec_hook=_conceal, str_keys=True)
     except msgspec.ValidationError as error:
         raise SpecError(f"the message is no {kind.__name__}", why=str(error)) from error
-
-
-def encode_launch(request: LaunchRequest) -> bytes:
-    """`request` as a body, secrets included."""
-    return encode(request)
-
-
-def decode_launch(content: bytes) -> LaunchRequest:
-    """The request in `content`. Raises SpecError."""
-    return decode(content, LaunchRequest)
 
 
 def encode_observations(observations: Mapping[AttemptId, Observation]) -> bytes:

@@ -11,7 +11,7 @@ from starforge.contract.wire import NodeReport, decode
 from starforge.errors import SpecError
 from starforge_console.clock import Clock
 from starforge_console.domain.nodes import NodeState, explain_unreachable
-from starforge_console.executors.node.directory import KnownNode, NodeStanding
+from starforge_console.executors.node.directory import KnownNode
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.lost_nodes import locate_attempts
 from starforge_console.ledger.nodes import NodeRow, list_nodes
@@ -208,7 +208,7 @@ def _know(entry: _Entry) -> KnownNode:
         fleet=row.fleet,
         advertise=row.advertise,
         certificate=row.certificate,
-        standing=NodeStanding(row.state.value),
+        standing=row.state,
         fence=row.fence,
         report=entry.report,
         heard_at=entry.heard_at,

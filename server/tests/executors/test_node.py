@@ -27,7 +27,8 @@ from starforge.contract.launch import LaunchRequest, Secret
 from starforge.contract.observation import NoSignal, Phase, Seen
 from starforge.contract.wire import NodeReport
 from starforge.errors import BackendUnreachable, LaunchRefused, NodeFault
-from starforge_console.executors.node.directory import KnownNode, NodeStanding
+from starforge_console.domain.nodes import NodeState
+from starforge_console.executors.node.directory import KnownNode
 from starforge_console.executors.node.fleet import NodeExecutor
 from starforge_console.executors.node.link import LinkSettings
 
@@ -45,7 +46,7 @@ class OneNode:
             fleet="gpu",
             advertise=f"127.0.0.1:{port}",
             certificate=registrar.node_certificate,
-            standing=NodeStanding.ACTIVE,
+            standing=NodeState.ACTIVE,
             fence=0,
         )
         self.reached: list[str] = []
@@ -268,8 +269,8 @@ def test_an_exit_wakes_the_console_before_the_next_heartbeat_is_due(harness: Nod
     run(harness, scenario())
 
 
-@pytest.mark.parametrize("standing", [NodeStanding.DRAINING, NodeStanding.LOST, NodeStanding.REMOVED])
-def test_a_machine_that_is_to_take_nothing_is_no_place(harness: NodeHarness, standing: NodeStanding) -> None:
+@pytest.mark.parametrize("standing", [NodeState.DRAINING, NodeState.LOST, NodeState.REMOVED])
+def test_a_machine_that_is_to_take_nothing_is_no_place(harness: NodeHarness, standing: NodeState) -> None:
     async def scenario() -> None:
         harness.directory.node = replace(harness.directory.node, standing=standing)
         (node,) = (await _view(harness)).nodes
@@ -283,10 +284,10 @@ def test_a_launch_at_a_machine_that_was_marked_lost_meanwhile_leaves_nothing(har
     async def scenario() -> None:
         request = harness.make_request()
         target = harness.executor.place(request, await _view(harness))
-        harness.directory.node = replace(harness.directory.node, standing=NodeStanding.LOST)
+        harness.directory.node = replace(harness.directory.node, standing=NodeState.LOST)
         with pytest.raises(NodeFault):
             await harness.executor.launch(request, target)  # type: ignore[arg-type]  # an empty machine has room
-        harness.directory.node = replace(harness.directory.node, standing=NodeStanding.ACTIVE, fence=1)
+        harness.directory.node = replace(harness.directory.node, standing=NodeState.ACTIVE, fence=1)
         with pytest.raises(NodeFault, match="marked lost"):
             await harness.executor.launch(request, target)  # type: ignore[arg-type]  # the same
         assert harness.count_starts(request.attempt) == 0

@@ -16,7 +16,6 @@ from starforge.contract.states import JobState, Reason
 from starforge.errors import Conflict, InputError, NotFound, Unavailable
 from starforge_console.domain.nodes import NodeState
 from starforge_console.executors.fake import FakeExecutor
-from starforge_console.executors.node.directory import NodeStanding
 from starforge_console.executors.scripting import FakeNode
 from starforge_console.fleets.served import ServedFleets, build_fleet
 from starforge_console.ledger.endings import list_unclean, list_unclean_of, note_finalised
@@ -61,7 +60,7 @@ def test_marking_a_node_lost_fails_its_jobs_ends_their_tokens_and_has_them_retri
         assert after.expires_at <= yard.clock.at
         other = await yard.ledger.read(lambda c: load_job(c, elsewhere.id))
         assert other.state == JobState.SUBMITTED.value
-        assert [node.standing for node in yard.directory.nodes("gpu")] == [NodeStanding.LOST, NodeStanding.ACTIVE]
+        assert [node.standing for node in yard.directory.nodes("gpu")] == [NodeState.LOST, NodeState.ACTIVE]
 
     run(tmp_path, test)
 
@@ -150,10 +149,10 @@ def test_a_drain_lasts_until_it_is_taken_back_also_over_a_loss(tmp_path: Path) -
                 await change
         await machine.beat(yard.registration)
         await machine.beat(yard.registration)
-        assert yard.directory.nodes("gpu")[0].standing is NodeStanding.DRAINING
+        assert yard.directory.nodes("gpu")[0].standing is NodeState.DRAINING
         await yard.administration.undrain("gpu7")
         await yard.restart()
-        assert yard.directory.nodes("gpu")[0].standing is NodeStanding.ACTIVE
+        assert yard.directory.nodes("gpu")[0].standing is NodeState.ACTIVE
 
     run(tmp_path, test)
 

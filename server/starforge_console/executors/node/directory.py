@@ -2,20 +2,11 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from starforge.contract.ids import AttemptId
 from starforge.contract.wire import NodeReport
-
-
-class NodeStanding(StrEnum):
-    """What an administrator wants of a node."""
-
-    ACTIVE = "active"
-    DRAINING = "draining"
-    LOST = "lost"
-    REMOVED = "removed"
+from starforge_console.domain.nodes import NodeState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +27,7 @@ class KnownNode:
     fleet: str
     advertise: str
     certificate: str
-    standing: NodeStanding
+    standing: NodeState
     fence: int
     report: NodeReport | None = None
     heard_at: float | None = None

@@ -13,8 +13,9 @@ from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest
 from starforge.contract.observation import NoSignal, Observation
 from starforge.errors import BackendUnreachable, NodeFault, StarForgeError
+from starforge_console.domain.nodes import NodeState
 from starforge_console.domain.placement import ONE_NODE, place_on_one_node
-from starforge_console.executors.node.directory import KnownNode, NodeDirectory, NodeStanding
+from starforge_console.executors.node.directory import KnownNode, NodeDirectory
 from starforge_console.executors.node.link import LinkSettings, NodeLink, NodeSilent
 from starforge_console.executors.node.viewing import Reach, build_view
 
@@ -67,7 +68,7 @@ class NodeExecutor:
     async def launch(self, request: LaunchRequest, target: Target) -> None:
         """Start it on the target's machine; raises as the protocol says."""
         node = self._find(target.node)
-        if node is None or node.standing in {NodeStanding.LOST, NodeStanding.REMOVED}:
+        if node is None or node.standing in {NodeState.LOST, NodeState.REMOVED}:
             raise NodeFault(
                 f"{target.node} is no machine of fleet {self._fleet} any more", next_step="it is placed elsewhere"
             )
@@ -181,7 +182,7 @@ class NodeExecutor:
         self._note_reach(node, why)
 
     async def _observe_on(self, node: KnownNode, attempts: Sequence[AttemptId]) -> Mapping[AttemptId, Observation]:
-        if node.standing is NodeStanding.LOST:
+        if node.standing is NodeState.LOST:
             return dict.fromkeys(attempts, NoSignal(reason=f"{node.name} was marked lost"))
         try:
             return await self._call(node, lambda link: link.observe(attempts))
@@ -195,7 +196,7 @@ class NodeExecutor:
         node = (await self._directory.locate([attempt])).get(attempt)
         if node is None:
             raise BackendUnreachable(f"no machine is known for {attempt}", next_step="its machine was removed")
-        if node.standing is NodeStanding.LOST:
+        if node.standing is NodeState.LOST:
             raise BackendUnreachable(
                 f"{node.name} was marked lost", next_step="what is left there is removed when it comes back"
             )
@@ -253,7 +254,7 @@ class NodeExecutor:
 
     def _standing(self) -> list[KnownNode]:
         """The machines that are asked: not those that were declared lost, which may be off for ever."""
-        return [node for node in self._directory.nodes(self._fleet) if node.standing is not NodeStanding.LOST]
+        return [node for node in self._directory.nodes(self._fleet) if node.standing is not NodeState.LOST]
 
 
 def _is_same(one: KnownNode, other: KnownNode) -> bool:

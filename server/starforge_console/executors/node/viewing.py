@@ -7,7 +7,8 @@ from typing import Final
 from starforge import __version__
 from starforge.contract.executor import GpuState, GpuView, NodeView
 from starforge.contract.wire import OLDEST_WIRE_VERSION, WIRE_VERSION, NodeReport
-from starforge_console.executors.node.directory import KnownNode, NodeStanding
+from starforge_console.domain.nodes import NodeState
+from starforge_console.executors.node.directory import KnownNode
 
 UNREACHABLE_AFTER_S: Final = 30.0
 """Three heartbeats: then its GPUs show as blocked, and nothing is placed there."""
@@ -38,11 +39,11 @@ def build_view(node: KnownNode, reach: Reach, now: float, series_of: Callable[[s
 
 def find_reason(node: KnownNode, reach: Reach, now: float) -> str:
     """Why nothing is placed on the node; empty when nothing of its standing or reach forbids it."""
-    if node.standing is not NodeStanding.ACTIVE:
+    if node.standing is not NodeState.ACTIVE:
         return {
-            NodeStanding.DRAINING: "draining: it takes no new jobs",
-            NodeStanding.LOST: "marked lost",
-            NodeStanding.REMOVED: "removed from the fleet",
+            NodeState.DRAINING: "draining: it takes no new jobs",
+            NodeState.LOST: "marked lost",
+            NodeState.REMOVED: "removed from the fleet",
         }[node.standing]
     report = node.report
     if report is None or node.heard_at is None:
@@ -59,7 +60,7 @@ def find_reason(node: KnownNode, reach: Reach, now: float) -> str:
 
 def is_away(node: KnownNode, reach: Reach, now: float) -> bool:
     """Whether nobody knows what becomes of what runs there."""
-    if node.standing is NodeStanding.LOST or node.heard_at is None or bool(reach.why):
+    if node.standing is NodeState.LOST or node.heard_at is None or bool(reach.why):
         return True
     return now - node.heard_at > UNREACHABLE_AFTER_S
 

@@ -297,5 +297,4 @@ def _answers(console: httpx2.Client) -> bool:
     try:
         return console.get(HEALTH_PATH).status_code == 200
     except httpx2.TransportError:
-        time.sleep(0.02)
         return False

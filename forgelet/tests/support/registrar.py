@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from core.tests.containers.builders import wait_until
 from starforge.contract.registration import (
     COUNTER_HEADER,
     EPOCH_HEADER,
@@ -132,11 +133,7 @@ def serve_registrar(registrar: Registrar) -> Iterator[Registrar]:
     )
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()
-    deadline = time.monotonic() + 20
-    while not server.started:
-        if time.monotonic() > deadline:
-            raise AssertionError("the registrar did not start")
-        time.sleep(0.01)
+    wait_until(lambda: server.started, "the registrar listens", 20)
     registrar.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     try:
         yield registrar

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from starforge.containers.settings import GpuRuntime
+from starforge.containers.settings import GpuRuntime, find_secrets_root
 from starforge.contract.launch import Secret
 from starforge.errors import ProjectError
 
@@ -56,7 +56,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> NodeSettings:
         gpu_count=reader.count("FORGE_LOCAL_GPU_COUNT", MOST_GPUS),
         gpu_name=reader.text("FORGE_LOCAL_GPU_NAME", ""),
         docker_socket=reader.path("FORGE_DOCKER_SOCKET", Path("/var/run/docker.sock")),
-        secrets_dir=reader.path("FORGE_SECRETS_DIR", _default_secrets_dir()),
+        secrets_dir=reader.path("FORGE_SECRETS_DIR", find_secrets_root()),
         legacy_token=Secret(token) if token else None,
     )
     if reader.faults:
@@ -103,10 +103,3 @@ class _Reader:
         if given not in known:
             self.faults.append(f"{name} is {given!r} and must be one of {', '.join(known)}")
         return known.get(given, GpuRuntime.NVIDIA)
-
-
-def _default_secrets_dir() -> Path:
-    """`/run/starforge` for root, else `starforge` in `$XDG_RUNTIME_DIR` or `/run/user/<uid>`."""
-    if os.geteuid() == 0:
-        return Path("/run/starforge")
-    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}") / "starforge"

@@ -1,5 +1,6 @@
 """What one host's containers need to be told: given by whoever builds a ContainerHost, read nowhere else."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,6 +22,13 @@ class StorageMark:
 
     root: Path
     content: str
+
+
+def find_secrets_root() -> Path:
+    """`/run/starforge` for root, else `starforge` in `$XDG_RUNTIME_DIR` or `/run/user/<uid>`."""
+    if os.geteuid() == 0:
+        return Path("/run/starforge")
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}") / "starforge"
 
 
 def _find_none() -> str:

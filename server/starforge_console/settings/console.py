@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from starforge.containers.settings import GpuRuntime
+from starforge.containers.settings import GpuRuntime, find_secrets_root
 from starforge_console.errors import SettingsError
 
 LOG_MAX_BYTES: Final = 2 << 30
@@ -47,13 +47,6 @@ def _default_storage_root() -> Path | None:
     return None if os.geteuid() == 0 else Path.home() / ".starforge-storage"
 
 
-def _default_secrets_dir() -> Path:
-    """`/run/starforge` for root, else `starforge` in `$XDG_RUNTIME_DIR` or `/run/user/<uid>`."""
-    if os.geteuid() == 0:
-        return Path("/run/starforge")
-    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}") / "starforge"
-
-
 class _Group(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="FORGE_", frozen=True, extra="ignore", validate_default=True)
 
@@ -73,7 +66,7 @@ class PathSettings(_Group):
         description="Runs, blobs and caches; on every machine at the same path.",
     )
     secrets_dir: AbsolutePath = Field(
-        default_factory=_default_secrets_dir, description="Secrets of running jobs; must be a tmpfs."
+        default_factory=find_secrets_root, description="Secrets of running jobs; must be a tmpfs."
     )
 
 

@@ -83,9 +83,10 @@ class _Fleet:
     async def locate(self, attempts: Collection[AttemptId]) -> Mapping[AttemptId, KnownNode]:
         return {attempt: self.places[attempt] for attempt in attempts}
 
-    def note_reach(self, name: str, why: str) -> None:
+    def note_reach(self, name: str, why: str) -> bool:
         if why:
             raise RuntimeError(f"{name} was not reached: {why}")
+        return False
 
     def note_report(self, name: str, report: NodeReport) -> None:
         raise RuntimeError(f"{name} is no legacy node: {report}")

@@ -10,6 +10,8 @@ from typing import Final
 from starforge.contract.addresses import split_address
 
 LONGEST_NAME: Final = 40
+AWAY_AFTER_S: Final = 30.0
+"""Three heartbeats: after such a silence a machine is away, its GPUs show as blocked, and nothing is placed there."""
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 
 

@@ -27,7 +27,7 @@ class _Entry:
     row: NodeRow
     report: NodeReport | None = None
     heard_at: float | None = None
-    reach: str = NOT_TRIED
+    reach: str | None = None
     superseded_at: float | None = None
 
 
@@ -95,9 +95,9 @@ class Directory:
     def heard(self, name: str) -> Heard:
         """What was heard of a node of this directory."""
         entry, now = self._entries[name], self.clock.monotonic()
-        seen, reach = entry.superseded_at, entry.reach
-        if reach != NOT_TRIED:
-            reach = explain_unreachable(reach, entry.row.advertise, entry.row.joined_from)
+        seen, reach = entry.superseded_at, NOT_TRIED
+        if entry.reach is not None:
+            reach = explain_unreachable(entry.reach, entry.row.advertise, entry.row.joined_from)
         return Heard(
             heard_s=None if entry.heard_at is None else max(0.0, now - entry.heard_at),
             reach=reach,
@@ -115,11 +115,13 @@ class Directory:
         entries = {attempt: self._find_entry(attempt) for attempt in attempts}
         return {attempt: _know(entry) for attempt, entry in entries.items() if entry is not None}
 
-    def note_reach(self, name: str, why: str) -> None:
-        """Keep whether the node was reached when it was last called: empty text says that it was."""
+    def note_reach(self, name: str, why: str) -> bool:
+        """Keep whether the node was reached when it was last called (empty text: it was); True when that is news."""
         entry = self._entries.get(name)
-        if entry is not None:
-            entry.reach = why
+        if entry is None or entry.reach == why:
+            return False
+        entry.reach = why
+        return True
 
     def note_report(self, name: str, report: NodeReport) -> None:
         """Keep what a legacy node said of itself: it sends no heartbeats."""
@@ -148,7 +150,7 @@ class Directory:
         entry = self._entries.setdefault(row.name, _Entry(row))
         entry.row = row
         if joined:
-            entry.reach, entry.superseded_at = NOT_TRIED, None  # whoever had copied its key is no daemon of it now
+            entry.reach, entry.superseded_at = None, None  # whoever had copied its key is no daemon of it now
             self._end_legacy(row.fleet)
         self._tell(row.fleet)
 
@@ -213,6 +215,7 @@ def _know(entry: _Entry) -> KnownNode:
         report=entry.report,
         heard_at=entry.heard_at,
         joined_from=row.joined_from,
+        reach=entry.reach,
         legacy=row.legacy,
     )
 

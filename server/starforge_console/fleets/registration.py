@@ -23,7 +23,7 @@ from starforge.contract.registration import (
 from starforge.contract.wire import NodeReport, decode
 from starforge.errors import Conflict, InputError, NotFound, Refused
 from starforge_console.clock import Clock
-from starforge_console.domain.nodes import NodeState
+from starforge_console.domain.nodes import AWAY_AFTER_S, NodeState
 from starforge_console.domain.tokens import hash_token
 from starforge_console.fleets.console_key import load_or_make_certificate
 from starforge_console.fleets.directory import Directory
@@ -48,7 +48,6 @@ class JoinTerms:
 
     Attributes:
         key_file: Where the console's own key and certificate are, or will be made.
-        silent_s: After so long without a heartbeat a node counts as away.
 
     """
 
@@ -58,7 +57,6 @@ class JoinTerms:
     ingest_url: str
     key_file: Path
     heartbeat_s: float = 10.0
-    silent_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +243,7 @@ class Registration:
 
     def _is_away(self, row: NodeRow) -> bool:
         heard_s = self._directory.heard(row.name).heard_s
-        return row.state is NodeState.LOST or heard_s is None or heard_s > self._terms.silent_s
+        return row.state is NodeState.LOST or heard_s is None or heard_s > AWAY_AFTER_S
 
     def _note_second_daemon(self, name: str) -> None:
         self._directory.note_superseded(name)

@@ -18,7 +18,7 @@ from starforge.contract.fleets import (
 from starforge.contract.ids import AttemptId
 from starforge.contract.observation import NoSignal, Phase
 from starforge.contract.wire import NodeReport
-from starforge_console.domain.nodes import NodeState
+from starforge_console.domain.nodes import AWAY_AFTER_S, NodeState
 from starforge_console.fleets.administration import Administration
 from starforge_console.fleets.directory import NOT_TRIED, Directory, Heard
 from starforge_console.fleets.hardware import HardwareRegistry
@@ -30,7 +30,6 @@ from starforge_console.ledger.nodes import NodeRow
 
 ASKED_S: Final = 5.0
 """How long a fleet may take to say what it offers."""
-AWAY_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +138,7 @@ def _standing(row: NodeRow, heard: Heard, view: NodeView) -> dict[str, object]:
     elif heard.heard_s is None:
         told = "no heartbeat was heard since the console started"
         status, why = "joining", told if reach in {"", NOT_TRIED} else f"{told}; {reach}"
-    elif heard.heard_s > AWAY_S:
+    elif heard.heard_s > AWAY_AFTER_S:
         status, why = "away", f"no heartbeat for {heard.heard_s:.0f} s"
     elif heard.two_daemons:
         status, why = "superseded", "two daemons with one identity: end one of them, or join its machine anew"

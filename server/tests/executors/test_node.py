@@ -1,16 +1,15 @@
 """The node executor on a real forgelet and a real engine, with a relay between console and daemon."""
 
 import asyncio
-import json
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from core.tests.containers.builders import finish, make_request, memory_folder, wait_until
+from core.tests.containers.builders import memory_folder, wait_until
 from core.tests.containers.conftest import remove_all
 from e2e.support.engines import PrivateEngine, find_obstacle, private_engine
 from e2e.support.images import host_image
@@ -20,21 +19,18 @@ from e2e.support.relay import Relay, relay
 from forgelet.tests.support.daemons import Daemon, daemon_process, wait_for_epoch
 from forgelet.tests.support.registrar import INSTALL, Registrar, serve_registrar
 from server.tests.executors.conformance import Conformance, run
-from starforge.containers.labels import name_container
-from starforge.contract.executor import FleetView, GpuState
+from server.tests.executors.on_engine import EngineHarness
+from starforge.contract.executor import Executor, FleetView, GpuState
 from starforge.contract.ids import AttemptId
-from starforge.contract.launch import LaunchRequest, Secret
-from starforge.contract.observation import NoSignal, Phase, Seen
+from starforge.contract.observation import NoSignal, Phase
 from starforge.contract.wire import NodeReport
-from starforge.errors import BackendUnreachable, LaunchRefused, NodeFault
+from starforge.errors import BackendUnreachable, NodeFault
 from starforge_console.domain.nodes import NodeState
 from starforge_console.executors.node.directory import KnownNode
 from starforge_console.executors.node.fleet import NodeExecutor
 from starforge_console.executors.node.link import LinkSettings
 
 pytestmark = pytest.mark.engine
-
-COUNTS = "echo x >>starts; until [ -s code ]; do sleep 0.02; done; exit $(cat code)"
 
 
 class OneNode:
@@ -65,9 +61,12 @@ class OneNode:
     async def locate(self, attempts: Collection[AttemptId]) -> Mapping[AttemptId, KnownNode]:
         return dict.fromkeys(attempts, self.node)
 
-    def note_reach(self, name: str, why: str) -> None:
+    def note_reach(self, name: str, why: str) -> bool:
         assert name == "n3"
+        is_news = self.node.reach != why
+        self.node = replace(self.node, reach=why)
         self.reached.append(why)
+        return is_news
 
     def note_report(self, name: str, report: NodeReport) -> None:
         raise AssertionError(f"{name} sends heartbeats: {report}")
@@ -78,22 +77,7 @@ class OneNode:
         return lambda: self._wakes.remove(wake)
 
 
-class Held:
-    def __init__(self, launching: "asyncio.Future[None]", let_pass: Callable[[], None]) -> None:
-        self._launching = launching
-        self._let_pass = let_pass
-
-    async def let_pass(self) -> None:
-        self._let_pass()
-        try:
-            await self._launching
-        except LaunchRefused:
-            return
-
-
-class NodeHarness:
-    total_gpus = 4
-
+class NodeHarness(EngineHarness):
     def __init__(  # noqa: PLR0913, PLR0917 - the parts of one machine
         self,
         machine: PrivateEngine,
@@ -103,45 +87,19 @@ class NodeHarness:
         between: Relay,
         root: Path,
     ) -> None:
-        self._machine = machine
-        self._proxy = proxy
+        super().__init__(machine, proxy, root)
         self._registrar = registrar
         self._between = between
-        self._root = root
-        self._workdirs: dict[AttemptId, Path] = {}
         self._key_file = root / "console.pem"
         self._key_file.write_text(registrar.identity_pem)
         self.daemon = daemon
         self.directory = OneNode(registrar, between.port)
         self.executor = self._open()
 
-    def make_request(self, *, gpus: int = 1, secret: str = "") -> LaunchRequest:
-        request = make_request(self._root, COUNTS, gpus=gpus, secrets={"TOKEN": Secret(secret)} if secret else {})
-        self._workdirs[request.attempt] = Path(request.workdir)
-        return request
-
-    async def finish(self, request: LaunchRequest, code: int) -> None:
-        finish(request, code)
-
-    async def settle(self, attempt: AttemptId, phase: Phase) -> Seen:
-        while True:
-            seen = (await self.executor.observe([attempt]))[attempt]
-            told = self.directory.node.report
-            begun = phase is not Phase.RUNNING or self.count_starts(attempt)
-            # Capacity is what the newest heartbeat told, and that comes a moment after.
-            known = told is not None and told.attempts.get(attempt) == phase.value
-            if isinstance(seen, Seen) and seen.phase is phase and begun and known:
-                return seen
-            await asyncio.sleep(0.02)
-
-    def lose_next_launch_reply(self) -> None:
-        self._proxy.lose_reply("/start")
-
-    async def hold_next_launch(self, launch: Callable[[], Awaitable[None]]) -> Held:
-        there, let_pass = self._proxy.hold("/containers/create")
-        launching = asyncio.ensure_future(launch())
-        await asyncio.to_thread(there.wait, 20)
-        return Held(launching, let_pass.set)
+    def is_told(self, attempt: AttemptId, phase: Phase) -> bool:
+        # Capacity is what the newest heartbeat told, and that comes a moment after.
+        told = self.directory.node.report
+        return told is not None and told.attempts.get(attempt) == phase.value
 
     def make_unreachable(self) -> None:
         self._between.cut()
@@ -159,13 +117,8 @@ class NodeHarness:
         await asyncio.to_thread(wait_for_epoch, self._registrar, epoch + 1)
         self.executor = self._open()
 
-    def count_starts(self, attempt: AttemptId) -> int:
-        record = self._workdirs[attempt] / "starts"
-        return len(record.read_text().splitlines()) if record.exists() else 0
-
     def read_visible(self, attempt: AttemptId) -> str:
-        inspected = self._machine.engine.inspect(name_container(attempt))
-        return json.dumps([inspected, self._machine.engine.list_containers(), self.daemon.log.read_text()])
+        return super().read_visible(attempt) + self.daemon.log.read_text()
 
     def _open(self) -> NodeExecutor:
         settings = LinkSettings(install=INSTALL, key_file=self._key_file, request_timeout_s=15, launch_timeout_s=30)
@@ -207,7 +160,7 @@ class TestNodeKeepsThePromises(Conformance):
     pass
 
 
-async def _greet(executor: NodeExecutor) -> None:
+async def _greet(executor: Executor) -> None:
     """Reach the machine once, as a console that starts does."""
     await executor.start(lambda: None)
     await executor.close()

@@ -16,6 +16,7 @@ from starforge.errors import Conflict, InputError, NotFound, Refused, StarForgeE
 from starforge.trust.certificates import load_public_key, make_identity
 from starforge_console.domain.nodes import NodeState
 from starforge_console.errors import NotTheNode
+from starforge_console.executors.node.viewing import find_reason
 from starforge_console.wakeups import NODES, QUEUE
 
 Test = Callable[[Yard], Awaitable[None]]
@@ -230,6 +231,19 @@ def test_a_heartbeat_is_kept_shown_and_answered_with_whether_the_console_reaches
         second = await machine.beat(yard.registration)
         assert isinstance(second, HeartbeatAnswer)
         assert (second.reachable, second.unreachable_why, second.now) == (True, "", yard.clock.at)
+
+    run(tmp_path, test)
+
+
+def test_a_node_that_joins_again_is_no_place_before_it_was_called_anew(tmp_path: Path) -> None:
+    async def test(yard: Yard) -> None:
+        machine = await yard.add_machine()
+        yard.directory.note_reach("gpu7", "")
+        (reached,) = yard.directory.nodes("gpu")
+        assert find_reason(reached, yard.clock.at) == ""
+        await yard.registration.join(machine.build_rejoin(machine.pem), "10.0.0.7")
+        (renewed,) = yard.directory.nodes("gpu")
+        assert find_reason(renewed, yard.clock.at) == "it was not called yet"
 
     run(tmp_path, test)
 

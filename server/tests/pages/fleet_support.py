@@ -10,7 +10,7 @@ from server.tests.fleets.machines import INSTALL, Machine
 from server.tests.web.support import ConsoleUnderTest, build_console
 from starforge.contract.executor import Executor, FleetView
 from starforge_console.executors.fake import FakeExecutor
-from starforge_console.executors.node.viewing import Reach, build_view
+from starforge_console.executors.node.viewing import build_view
 from starforge_console.fleets.administration import Administration, AdministrationParts
 from starforge_console.fleets.directory import Directory
 from starforge_console.fleets.hardware import HardwareRegistry
@@ -33,7 +33,7 @@ class ToldExecutor(FakeExecutor):
     async def capacity(self) -> FleetView:
         fleet, directory, hardware = self._told
         now = directory.clock.monotonic()
-        nodes = [build_view(node, Reach(why=""), now, hardware.find) for node in directory.nodes(fleet)]
+        nodes = [build_view(replace(node, reach=""), now, hardware.find) for node in directory.nodes(fleet)]
         return FleetView(fleet=fleet, nodes=tuple(nodes))
 
 

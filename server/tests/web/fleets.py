@@ -2,7 +2,9 @@
 
 import asyncio
 import base64
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import httpx2
@@ -26,7 +28,7 @@ from starforge_console.executors.fake import FakeExecutor
 from starforge_console.executors.node.directory import NodeDirectory
 from starforge_console.executors.node.fleet import NodeExecutor
 from starforge_console.executors.node.link import LinkSettings
-from starforge_console.executors.node.viewing import Reach
+from starforge_console.executors.node.viewing import build_view
 from starforge_console.executors.scripting import FakeNode
 from starforge_console.fleets.administration import Administration, AdministrationParts
 from starforge_console.fleets.directory import Directory
@@ -48,9 +50,9 @@ class QuietExecutor(NodeExecutor):
         wake()
 
     async def capacity(self) -> FleetView | NoSignal:
-        for node in self._directory.nodes(self._fleet):
-            self._reach[node.name] = Reach("")
-        return await super().capacity()
+        now, known = time.monotonic(), self._directory.nodes(self._fleet)
+        nodes = tuple(build_view(replace(node, reach=""), now, self._series_of) for node in known)
+        return FleetView(fleet=self._fleet, nodes=nodes)
 
 
 def build_fleets(ledger: Database, clock: Clock, wakeups: Wakeups, root: Path) -> tuple[FleetServices, NodeDesk]:

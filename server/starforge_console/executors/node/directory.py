@@ -20,6 +20,7 @@ class KnownNode:
         report: The newest heartbeat (of a legacy node: answer of `/v1/health`), or None before the first.
         heard_at: When that came, by the console's monotonic clock.
         joined_from: Where the join came from, if not from the advertised address.
+        reach: Why it did not answer when it was last called; empty when it did, None when nobody has called it yet.
 
     """
 
@@ -32,6 +33,7 @@ class KnownNode:
     report: NodeReport | None = None
     heard_at: float | None = None
     joined_from: str = ""
+    reach: str | None = None
     legacy: bool = False
 
 
@@ -44,8 +46,8 @@ class NodeDirectory(Protocol):
     async def locate(self, attempts: Collection[AttemptId]) -> Mapping[AttemptId, KnownNode]:
         """Where each attempt was sent; an attempt of no known machine is missing."""
 
-    def note_reach(self, name: str, why: str) -> None:
-        """Keep whether the node was reached when it was last called: empty text says that it was."""
+    def note_reach(self, name: str, why: str) -> bool:
+        """Keep whether the node was reached when it was last called (empty text: it was); True when that is news."""
 
     def note_report(self, name: str, report: NodeReport) -> None:
         """Keep what a legacy node said of itself: it sends no heartbeats."""

@@ -17,7 +17,7 @@ from starforge_console.domain.nodes import NodeState
 from starforge_console.domain.placement import ONE_NODE, place_on_one_node
 from starforge_console.executors.node.directory import KnownNode, NodeDirectory
 from starforge_console.executors.node.link import LinkSettings, NodeLink, NodeSilent
-from starforge_console.executors.node.viewing import Reach, build_view
+from starforge_console.executors.node.viewing import build_view
 
 GREET_EVERY_S: Final = 5.0
 """How often a node that was not reached is called again."""
@@ -41,7 +41,6 @@ class NodeExecutor:
         self._settings = settings
         self._series_of = series_of
         self._links: dict[str, NodeLink] = {}
-        self._reach: dict[str, Reach] = {}
         self._greeting: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -49,10 +48,7 @@ class NodeExecutor:
     async def capacity(self) -> FleetView | NoSignal:
         """What the machines last told; those that are away take nothing and show their GPUs as blocked."""
         now = time.monotonic()
-        views = [
-            build_view(node, self._reach.get(node.name, Reach()), now, self._series_of)
-            for node in self._directory.nodes(self._fleet)
-        ]
+        views = [build_view(node, now, self._series_of) for node in self._directory.nodes(self._fleet)]
         # What a machine that told nothing yet has is not known: then nothing can be said never to fit.
         silent = [view.name for view in views if view.gpus_unknown and not view.cpus]
         why_not = f"{', '.join(silent)} has told nothing yet" if silent else ""
@@ -158,19 +154,19 @@ class NodeExecutor:
             except TimeoutError:
                 pass
             self._changed.clear()
-            before = dict(self._reach)
+            before = self._list_reach()
             try:
                 await self._greet_all()
             except Exception:  # noqa: BLE001 - the task's outermost frame
                 _log.exception("greeting the machines failed in a way nobody foresaw", fleet=self._fleet)
-            if before != self._reach:
+            if before != self._list_reach():
                 wake()
 
     async def _greet_all(self) -> None:
         """Call every machine that was not reached when it was last called."""
         await self._drop_old_links()
         nodes = self._standing()
-        waiting = [node for node in nodes if node.legacy or self._reach.get(node.name, Reach()).why != ""]
+        waiting = [node for node in nodes if node.legacy or node.reach != ""]
         reports = await self._on_each(waiting, lambda link: link.health())
         for node in waiting:
             if node.legacy and node.name in reports:  # it sends no heartbeats
@@ -241,13 +237,13 @@ class NodeExecutor:
         names = {node.name for node in self._directory.nodes(self._fleet)}
         for name in self._links.keys() - names:
             await self._links.pop(name).close()
-            self._reach.pop(name, None)
 
     def _note_reach(self, node: KnownNode, why: str) -> None:
-        if self._reach.get(node.name, Reach()).why != why:
-            self._reach[node.name] = Reach(why)
+        if self._directory.note_reach(node.name, why):
             _log.info("a machine was reached" if not why else "a machine was not reached", node=node.name, why=why)
-            self._directory.note_reach(node.name, why)
+
+    def _list_reach(self) -> list[tuple[str, str | None]]:
+        return [(node.name, node.reach) for node in self._directory.nodes(self._fleet)]
 
     def _find(self, name: str) -> KnownNode | None:
         return next((node for node in self._directory.nodes(self._fleet) if node.name == name), None)

@@ -4,20 +4,15 @@ from pathlib import Path
 import pytest
 
 from core.tests.containers.builders import make_host, make_settings, memory_folder
-from e2e.support.engines import PrivateEngine, find_obstacle, private_engine
-from e2e.support.images import host_image
-from e2e.support.owned import owned_folder
+from e2e.support.engines import PrivateEngine
+from e2e.support.ready import ready_engine
 from starforge.containers.host import ContainerHost
 
 
 @pytest.fixture(scope="session")
 def machine() -> Iterator[PrivateEngine]:
     """One engine with the host image for all tests of this process; tests leave it running."""
-    obstacle = find_obstacle()
-    if obstacle:
-        pytest.skip(obstacle)
-    with owned_folder() as root, private_engine(root, "--live-restore") as machine:
-        host_image(machine)
+    with ready_engine() as machine:
         yield machine
 
 

@@ -11,8 +11,18 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from starforge.containers.labels import name_container
 from starforge.containers.spec import Share, decide_share, explain_cpus, explain_memory
-from starforge.contract.executor import Capabilities, FleetView, GpuState, GpuView, NodeView, NoRoom, PlacementAsk
+from starforge.contract.executor import (
+    Capabilities,
+    FleetView,
+    GpuState,
+    GpuView,
+    NodeView,
+    NoRoom,
+    PlacementAsk,
+    Target,
+)
 from starforge.contract.launch import PoolRequest
 from starforge.hardware.series import matches
 
@@ -49,8 +59,8 @@ class _Room:
     memory_bytes: int
 
 
-def place_on_one_node(ask: PlacementAsk, view: FleetView) -> str | NoRoom:
-    """The name of the machine for `ask`, or why none has room.
+def place_on_one_node(ask: PlacementAsk, view: FleetView) -> Target | NoRoom:
+    """The machine for `ask`, or why none has room.
 
     Among machines with enough free GPUs of the series, CPUs and memory it is the one with most such GPUs free; ties go
     by name. `never` is said only of a fleet whose every machine answered, and of GPUs only where they are known.
@@ -62,7 +72,8 @@ def place_on_one_node(ask: PlacementAsk, view: FleetView) -> str | NoRoom:
     reasons = {node.name: _find_reason(pool, node) for node in view.nodes}
     able = [node for node in view.nodes if not reasons[node.name]]
     if able:
-        return min(able, key=lambda node: (-_count_free(pool, node), node.name)).name
+        best = min(able, key=lambda node: (-_count_free(pool, node), node.name))
+        return Target(fleet=view.fleet, node=best.name, name=name_container(ask.attempt))
     return NoRoom(per_node=reasons, never=bool(decide_fit(ask.pools, view, ONE_NODE).never))
 
 

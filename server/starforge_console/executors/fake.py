@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from itertools import count
 from typing import Final
 
-from starforge.containers.labels import name_container
 from starforge.containers.spec import KILL_AFTER_GRACE_S, decide_share, require_one_node
 from starforge.contract.executor import (
     Capabilities,
@@ -66,10 +65,7 @@ class FakeExecutor:
 
     def place(self, ask: PlacementAsk, view: FleetView) -> Target | NoRoom:
         """Pure: as on real machines."""
-        node = place_on_one_node(ask, view)
-        if isinstance(node, NoRoom):
-            return node
-        return Target(fleet=self._fleet, node=node, name=name_container(ask.attempt))
+        return place_on_one_node(ask, view)
 
     async def launch(self, request: LaunchRequest, target: Target) -> None:
         """Take the attempt in, unless a verb below says otherwise."""

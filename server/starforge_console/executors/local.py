@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Final, ParamSpec, TypeVar
 
 from starforge.containers.host import ContainerHost
-from starforge.containers.labels import name_container
 from starforge.contract.executor import (
     Capabilities,
     FleetView,
@@ -51,10 +50,7 @@ class LocalExecutor:
 
     def place(self, ask: PlacementAsk, view: FleetView) -> Target | NoRoom:
         """Pure: this machine, or why it has no room."""
-        node = place_on_one_node(ask, view)
-        if isinstance(node, NoRoom):
-            return node
-        return Target(fleet=self._fleet, node=node, name=name_container(ask.attempt))
+        return place_on_one_node(ask, view)
 
     async def launch(self, request: LaunchRequest, target: Target) -> None:
         """Start it here; raises as the protocol says."""

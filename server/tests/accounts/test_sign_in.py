@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from server.tests.clocks import HandClock
 from starforge.errors import Busy, InputError, SignInRequired, StarForgeError
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.accounts.throttle import FAILURES_AT_ONCE, PEERS_AT_MOST, Throttle
@@ -24,19 +25,6 @@ PEER = "10.0.0.7"
 DAY_S = 86400.0
 
 
-class HandClock:
-    """Moved by the test alone."""
-
-    def __init__(self) -> None:
-        self.at = 1_000_000.0
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
-
-
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Database]:
     upgrade_schema(tmp_path / "ledger.db", "ledger")
@@ -47,7 +35,7 @@ def ledger(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def clock() -> HandClock:
-    return HandClock()
+    return HandClock(1_000_000.0)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView, NoRoom
+from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView, NoRoom, Target
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import PoolRequest
 from starforge_console.domain.claims import claim
@@ -42,22 +42,29 @@ def node(name: str, free: int, taken: int = 0, series: str = "h100", **changes: 
     return replace(NodeView(name=name, gpus=gpus, cpus=64, memory_bytes=256 * GIB), **changes)  # type: ignore[arg-type]  # fields by name
 
 
+def find_node(wish: Ask, view: FleetView) -> str:
+    placed = place_on_one_node(wish, view)
+    assert isinstance(placed, Target), placed
+    assert (placed.fleet, THIS in placed.name) == ("f", True)
+    return placed.node
+
+
 def fleet(*nodes: NodeView, complete: bool = True) -> FleetView:
     return FleetView(fleet="f", nodes=nodes, complete=complete)
 
 
 def test_the_machine_with_most_free_gpus_takes_it() -> None:
-    assert place_on_one_node(ask(2), fleet(node("a", 3), node("b", 5, 3), node("c", 1))) == "b"
+    assert find_node(ask(2), fleet(node("a", 3), node("b", 5, 3), node("c", 1))) == "b"
 
 
 def test_ties_go_by_name() -> None:
-    assert place_on_one_node(ask(), fleet(node("b", 4), node("a", 4))) == "a"
+    assert find_node(ask(), fleet(node("b", 4), node("a", 4))) == "a"
 
 
 def test_only_gpus_of_the_series_count() -> None:
     view = fleet(node("a", 8, series="a100"), node("b", 1))
-    assert place_on_one_node(ask(series="h100"), view) == "b"
-    assert place_on_one_node(ask(), view) == "a"
+    assert find_node(ask(series="h100"), view) == "b"
+    assert find_node(ask(), view) == "a"
     assert place_on_one_node(ask(2, series="h100"), view) == NoRoom(
         per_node={"a": "0 of 0 h100 GPUs free, 2 asked for", "b": "1 of 1 h100 GPUs free, 2 asked for"}, never=True
     )
@@ -65,10 +72,10 @@ def test_only_gpus_of_the_series_count() -> None:
 
 def test_a_family_is_met_by_each_of_its_forms_and_on_one_machine_by_several_together() -> None:
     sxm, pcie = node("a", 2, series="h100-sxm"), node("b", 4, series="h100-pcie")
-    assert place_on_one_node(ask(4, series="h100"), fleet(sxm, pcie)) == "b"
-    assert place_on_one_node(ask(2, series="h100-sxm"), fleet(sxm, pcie)) == "a"
+    assert find_node(ask(4, series="h100"), fleet(sxm, pcie)) == "b"
+    assert find_node(ask(2, series="h100-sxm"), fleet(sxm, pcie)) == "a"
     mixed = replace(sxm, gpus=(*sxm.gpus, *pcie.gpus))
-    assert place_on_one_node(ask(6, series="h100"), fleet(mixed)) == "a"
+    assert find_node(ask(6, series="h100"), fleet(mixed)) == "a"
     (claimed,) = claim(fleet(mixed), "a", THIS, ask(6, series="h100").pools).nodes
     assert all(gpu.attempt == THIS for gpu in claimed.gpus)
 
@@ -139,7 +146,7 @@ def test_a_machine_that_takes_nothing_says_why_and_may_take_it_later() -> None:
 
 def test_a_machine_whose_gpus_are_not_known_takes_jobs_without_gpus() -> None:
     blind = node("a", 0, gpus_unknown="nvidia-smi is missing")
-    assert place_on_one_node(ask(0), fleet(blind)) == "a"
+    assert find_node(ask(0), fleet(blind)) == "a"
 
 
 def test_unknown_gpus_are_no_reason_to_say_never() -> None:
@@ -209,4 +216,4 @@ def test_whatever_is_chosen_has_room_and_none_has_more(machines: list[tuple[int,
         assert answer.never == all(sum(machine) < wanted for machine in machines)
         assert set(answer.per_node) == set(free)
     else:
-        assert free[answer] == max(free.values()) >= wanted
+        assert free[answer.node] == max(free.values()) >= wanted

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from core.tests.containers.builders import make_host, make_settings, memory_folder
-from e2e.support.engines import PrivateEngine, find_obstacle, private_engine
-from e2e.support.images import host_image
-from e2e.support.owned import owned_folder
+from e2e.support.engines import PrivateEngine
 from e2e.support.proxy import EngineProxy, engine_proxy
+from e2e.support.ready import ready_engine
 from server.tests.executors.conformance import Conformance
 from server.tests.executors.on_engine import EngineHarness
 from starforge.containers.engine import Engine
@@ -55,11 +54,7 @@ class LocalHarness(EngineHarness):
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[PrivateEngine]:
-    obstacle = find_obstacle()
-    if obstacle:
-        pytest.skip(obstacle)
-    with owned_folder() as root, private_engine(root, "--live-restore") as machine:
-        host_image(machine)
+    with ready_engine() as machine:
         yield machine
 
 

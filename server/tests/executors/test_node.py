@@ -11,10 +11,9 @@ import pytest
 
 from core.tests.containers.builders import memory_folder, wait_until
 from core.tests.containers.conftest import remove_all
-from e2e.support.engines import PrivateEngine, find_obstacle, private_engine
-from e2e.support.images import host_image
-from e2e.support.owned import owned_folder
+from e2e.support.engines import PrivateEngine
 from e2e.support.proxy import EngineProxy, engine_proxy
+from e2e.support.ready import ready_engine
 from e2e.support.relay import Relay, relay
 from forgelet.tests.support.daemons import Daemon, daemon_process, wait_for_epoch
 from forgelet.tests.support.registrar import INSTALL, Registrar, serve_registrar
@@ -127,11 +126,7 @@ class NodeHarness(EngineHarness):
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[PrivateEngine]:
-    obstacle = find_obstacle()
-    if obstacle:
-        pytest.skip(obstacle)
-    with owned_folder() as root, private_engine(root, "--live-restore") as machine:
-        host_image(machine)
+    with ready_engine() as machine:
         yield machine
 
 

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from server.tests.clocks import HandClock
 from server.tests.fleets.machines import INSTALL, Machine
 from server.tests.ledger.builders import guard, queued, submit
 from starforge.contract.executor import Executor, Target
@@ -24,19 +25,6 @@ from starforge_console.ledger.queue import NewAttempt, dequeue
 from starforge_console.wakeups import Wakeups
 
 KEY_FILE = "node-key.pem"
-
-
-@dataclass
-class HandClock:
-    """A clock that a test moves by hand."""
-
-    at: float = 1_000.0
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
 
 
 @dataclass

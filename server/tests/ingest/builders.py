@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection, update
 
+from server.tests.clocks import HandClock
 from server.tests.ledger.builders import apply, guard, submit, take
 from starforge.contract.capsule import ExitRecord
 from starforge.contract.ids import AttemptId
@@ -33,19 +34,6 @@ from starforge_console.wakeups import Wakeups
 __all__ = ["Site", "event_line", "guard", "line", "metrics_line", "open_site", "run"]
 
 T = TypeVar("T")
-
-
-@dataclass
-class HandClock:
-    """A clock that a test moves by hand."""
-
-    at: float = 1000.0
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
 
 
 @dataclass

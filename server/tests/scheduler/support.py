@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from server.tests.clocks import HandClock
 from server.tests.ledger.builders import guard, submit
 from starforge.contract.capsule import Desired, ExitRecord
 from starforge.contract.executor import FleetView, Target
@@ -36,19 +37,6 @@ from starforge_console.wakeups import Wakeups
 
 FLEET = "lab"
 T = TypeVar("T")
-
-
-@dataclass
-class HandClock:
-    """A clock that a test moves by hand."""
-
-    at: float = 1_000.0
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
 
 
 @dataclass

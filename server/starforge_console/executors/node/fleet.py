@@ -7,7 +7,6 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from starforge.containers.labels import name_container
 from starforge.contract.executor import FleetView, LogChunk, NoRoom, PlacementAsk, Swept, Target
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest
@@ -56,10 +55,7 @@ class NodeExecutor:
 
     def place(self, ask: PlacementAsk, view: FleetView) -> Target | NoRoom:
         """Pure: the machine with most free GPUs that has room, or why each has none."""
-        node = place_on_one_node(ask, view)
-        if isinstance(node, NoRoom):
-            return node
-        return Target(fleet=self._fleet, node=node, name=name_container(ask.attempt))
+        return place_on_one_node(ask, view)
 
     async def launch(self, request: LaunchRequest, target: Target) -> None:
         """Start it on the target's machine; raises as the protocol says."""

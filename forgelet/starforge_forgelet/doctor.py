@@ -35,12 +35,12 @@ def examine(settings: NodeSettings, port: int, *, quick: bool) -> Iterator[Findi
     if identity is None:
         return
     storage = check_storage(settings, identity)
-    yield storage.finding
+    yield storage
     yield check_ingest(identity)
     if quick:
         yield unchecked("container", "no container was started, as --quick says", "run 'forgelet doctor' without it")
     else:
-        yield from check_in_container(engine, identity, storage.owner)
+        yield from check_in_container(engine, identity, storage)
     pulse = state.find_pulse()
     yield check_clock(pulse)
     yield check_port(identity, pulse, port, lenient=quick)

@@ -160,4 +160,7 @@ def _build_identity(server: str, advertise: str, answer: JoinAnswer) -> NodeIden
         storage_id=answer.storage_id,
         ingest_url=answer.ingest_url,
         heartbeat_s=answer.heartbeat_s,
+        job_user=answer.job_user,
+        trial_folder=answer.trial_folder,
+        trial_trouble=answer.trial_trouble,
     )

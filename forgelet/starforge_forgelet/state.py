@@ -32,6 +32,7 @@ class NodeIdentity:
         server: The console's public address.
         console_certificate: The only one that is let in, as PEM; empty for a legacy node, which a token lets in.
         advertise: `HOST:PORT` where the console reaches the daemon.
+        job_user: Whom jobs run as, the folder to try that in, and why there is none: see JoinAnswer.
 
     """
 
@@ -45,6 +46,9 @@ class NodeIdentity:
     storage_id: str
     ingest_url: str
     heartbeat_s: float
+    job_user: str = ""
+    trial_folder: str = ""
+    trial_trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

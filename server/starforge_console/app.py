@@ -239,6 +239,7 @@ def _build_registration(ground: _Ground) -> Registration:
         storage_root=str(ground.storage.root),
         storage_id=ground.install.storage_id,
         ingest_url=settings.http.ingest_url,
+        job_user=load_job_user(settings),
         key_file=settings.paths.console_state_dir / KEY_FILE,
         heartbeat_s=settings.node.node_heartbeat_s,
     )

@@ -67,6 +67,9 @@ class JoinAnswer:
             was another daemon's, for whoever joins again is the one that stays.
         gpus_without_series: Names of GPUs that the hardware registry does not know.
         replaces: Names of silent nodes with the same hostname, which an administrator may remove.
+        job_user: `uid:gid` that the fleet's jobs run as, or `image` for each image's own; empty: the console is older.
+        trial_folder: A folder in the storage that was made for that user as an attempt's folders are; for trials alone.
+        trial_trouble: Why that folder could not be made; empty when it was.
 
     """
 
@@ -82,6 +85,9 @@ class JoinAnswer:
     epoch: int = 0
     gpus_without_series: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()
+    job_user: str = ""
+    trial_folder: str = ""
+    trial_trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

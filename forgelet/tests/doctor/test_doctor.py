@@ -5,6 +5,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from e2e.support.images import image_without_bash
 from e2e.support.owned import owned_folder
 from forgelet.tests.support.daemons import Daemon, wait_for_epoch
 from forgelet.tests.support.registrar import Registrar
+from starforge.containers.settings import StorageMark
 from starforge.trust.certificates import make_identity
+from starforge_console.fleets.trials import prepare_trial
 from starforge_forgelet.state import NodeIdentity, NodeState
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("doctor")]
@@ -31,8 +34,11 @@ def listening() -> Iterator[int]:
         yield int(server.getsockname()[1])
 
 
-def let_join(patient: Daemon, share: Path, ingest_url: str, storage_id: str = "storage-1") -> None:
-    """As joining leaves it."""
+def let_join(
+    patient: Daemon, share: Path, ingest_url: str, storage_id: str = "storage-1", user: str = f"{JOBS}:{JOBS}"
+) -> None:
+    """As joining leaves it: the console has made a folder for the jobs' user, whose the share's root is not."""
+    trial = prepare_trial(StorageMark(root=share, content="storage-1"), user)
     identity = NodeIdentity(
         node="n3",
         fleet="gpu",
@@ -44,6 +50,9 @@ def let_join(patient: Daemon, share: Path, ingest_url: str, storage_id: str = "s
         storage_id=storage_id,
         ingest_url=ingest_url,
         heartbeat_s=10.0,
+        job_user=trial.user,
+        trial_folder=trial.folder,
+        trial_trouble=trial.trouble,
     )
     NodeState(patient.state_dir).write_identity(identity, make_identity("n3").pem, 0)
 
@@ -64,7 +73,6 @@ def states(checks: dict[str, dict[str, str]]) -> dict[str, str]:
 def test_a_healthy_machine_is_found_so_and_nothing_is_left_of_the_look(
     patient: Daemon, doctors_engine: PrivateEngine, share: Path
 ) -> None:
-    os.chown(share, JOBS, JOBS)
     with listening() as port:
         let_join(patient, share, f"http://{doctors_engine.gateway}:{port}")
         checks = examine(patient)
@@ -75,7 +83,14 @@ def test_a_healthy_machine_is_found_so_and_nothing_is_left_of_the_look(
     assert f"user {JOBS}:{JOBS} writes, renames and reads back" in checks["storage_in_container"]["message"]
     assert "live-restore" in checks["engine"]["next_step"]
     assert doctors_engine.engine.list_containers("forge.doctor") == []
-    assert sorted(path.name for path in share.iterdir()) == [".starforge-storage"]
+    assert share.stat().st_uid != JOBS
+    assert [path for path in share.rglob("*") if path.is_file()] == [share / ".starforge-storage"]
+
+
+def test_the_images_own_user_is_tried_where_the_fleet_lets_it_run_jobs(patient: Daemon, share: Path) -> None:
+    let_join(patient, share, "http://127.0.0.1:9", user="image")
+    finding = examine(patient)["storage_in_container"]
+    assert (finding["state"], "the image's own user writes" in finding["message"]) == ("ok", True)
 
 
 def test_quick_starts_no_container(patient: Daemon, share: Path) -> None:
@@ -88,13 +103,13 @@ def test_quick_starts_no_container(patient: Daemon, share: Path) -> None:
 def test_a_share_where_the_jobs_user_cannot_write_is_found(
     patient: Daemon, doctors_engine: PrivateEngine, share: Path
 ) -> None:
-    os.chown(share, JOBS, JOBS)
-    share.chmod(0o555)
     let_join(patient, share, f"http://{doctors_engine.gateway}:9")
+    os.chown(NodeState(patient.state_dir).load_identity().trial_folder, 0, 0)  # as all_squash has it
     checks = examine(patient)
     assert checks["storage"]["state"] == "ok"
     assert checks["storage_in_container"]["state"] == "failed"
     assert "Permission denied" in checks["storage_in_container"]["message"]
+    assert "all_squash" in checks["storage_in_container"]["next_step"]
     assert (checks["ingest"]["state"], checks["ingest_in_container"]["state"]) == ("warning", "failed")
     assert "Connection refused" in checks["ingest_in_container"]["message"]
 
@@ -102,6 +117,40 @@ def test_a_share_where_the_jobs_user_cannot_write_is_found(
 def test_a_share_that_takes_nothing_from_root_is_a_case_of_root_squash(
     patient: Daemon, doctors_engine: PrivateEngine, share: Path
 ) -> None:
+    let_join(patient, share, "http://127.0.0.1:9", user="0:0")
+    folder = NodeState(patient.state_dir).load_identity().trial_folder
+    doctors_engine.run("mount", "-t", "sysfs", "sysfs", folder)  # where root may not make files either
+    try:
+        finding = examine(patient)["storage_in_container"]
+    finally:
+        doctors_engine.run("umount", folder)
+    assert (finding["state"], "Permission denied" in finding["message"]) == ("failed", True)
+    assert "root_squash" in finding["next_step"]
+
+
+def test_a_folder_that_the_console_could_not_make_or_that_is_gone_is_said(patient: Daemon, share: Path) -> None:
+    (share / ".starforge-trial").symlink_to("/tmp")  # noqa: S108 - a link there is refused
+    let_join(patient, share, "http://127.0.0.1:9")
+    finding = examine(patient)["storage_in_container"]
+    assert (finding["state"], "is a link" in finding["message"]) == ("failed", True)
+    (share / ".starforge-trial").unlink()
+    let_join(patient, share, "http://127.0.0.1:9")
+    Path(NodeState(patient.state_dir).load_identity().trial_folder).rmdir()
+    finding = examine(patient)["storage_in_container"]
+    assert (finding["state"], "No such file" in finding["message"]) == ("failed", True)
+    assert "forgelet join" in finding["next_step"]
+
+
+def test_whom_jobs_run_as_is_not_guessed_where_an_older_console_did_not_say(patient: Daemon, share: Path) -> None:
+    let_join(patient, share, "http://127.0.0.1:9")
+    state = NodeState(patient.state_dir)
+    older = replace(state.load_identity(), job_user="", trial_folder="")
+    state.write_identity(older, state.load_pem(), 0)
+    finding = examine(patient)["storage_in_container"]
+    assert (finding["state"], "whom jobs run as" in finding["message"]) == ("not checked", True)
+
+
+def test_a_read_only_share_is_called_so(patient: Daemon, doctors_engine: PrivateEngine, share: Path) -> None:
     let_join(patient, share, "http://127.0.0.1:9")
     doctors_engine.run("mount", "--bind", str(share), str(share))
     doctors_engine.run("mount", "-o", "remount,ro,bind", str(share))
@@ -109,7 +158,8 @@ def test_a_share_that_takes_nothing_from_root_is_a_case_of_root_squash(
         finding = examine(patient)["storage_in_container"]
     finally:
         doctors_engine.run("umount", str(share))
-    assert (finding["state"], "root_squash" in finding["next_step"]) == ("failed", True)
+    assert (finding["state"], "Read-only" in finding["message"]) == ("failed", True)
+    assert "rw" in finding["next_step"]
 
 
 def test_another_share_is_found_and_no_container_writes_to_it(patient: Daemon, share: Path) -> None:
@@ -163,6 +213,15 @@ def test_people_read_what_to_do_below_what_is_wrong(patient: Daemon) -> None:
     lines = done.stdout.splitlines()
     assert lines[0].split()[:2] == ["failed", "identity"]
     assert any(line.strip().startswith("next: ") for line in lines[1:4])
+
+
+def test_whom_jobs_run_as_is_kept_from_the_join(patient: Daemon, registrar: Registrar, share: Path) -> None:
+    patient.join(registrar.url, "gpu")
+    kept = NodeState(patient.state_dir).load_identity()
+    assert (kept.job_user, kept.trial_trouble) == ("12345:12345", "the share said no")
+    assert kept.trial_folder == f"{share}/.starforge-trial/12345-12345"
+    finding = examine(patient)["storage_in_container"]
+    assert (finding["state"], "the share said no" in finding["message"]) == ("failed", True)
 
 
 def test_a_heartbeat_is_waited_for_and_an_earlier_one_does_not_count(patient: Daemon, registrar: Registrar) -> None:

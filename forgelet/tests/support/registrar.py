@@ -83,6 +83,9 @@ class Registrar:
             fence=0,
             heartbeat_s=self.heartbeat_s,
             gpus_without_series=tuple(sorted(set(message.gpus))),
+            job_user="12345:12345",
+            trial_folder=f"{self.storage_root}/.starforge-trial/12345-12345",
+            trial_trouble="the share said no",
         )
         return Response(encode(answer))
 

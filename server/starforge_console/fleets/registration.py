@@ -8,6 +8,7 @@ from typing import Final
 
 import structlog
 
+from starforge.containers.settings import StorageMark
 from starforge.contract.addresses import check_advertise
 from starforge.contract.registration import (
     EPOCH_PURPOSE,
@@ -29,7 +30,9 @@ from starforge_console.fleets.console_key import load_or_make_certificate
 from starforge_console.fleets.directory import Directory
 from starforge_console.fleets.hardware import HardwareRegistry
 from starforge_console.fleets.proofs import Proofs, SignedBody
+from starforge_console.fleets.trials import Trial, prepare_trial
 from starforge_console.ledger.database import Database
+from starforge_console.ledger.fleets import list_fleets
 from starforge_console.ledger.heartbeats import join_by_token, take_beat
 from starforge_console.ledger.nodes import LARGEST, Beat, NodeRow, Renewal, renew_node, take_epoch
 from starforge_console.wakeups import BACKEND, NODES, QUEUE, Wakeups
@@ -47,6 +50,7 @@ class JoinTerms:
     """What every node of this install is told.
 
     Attributes:
+        job_user: User and group of jobs in fleets that name none of their own.
         key_file: Where the console's own key and certificate are, or will be made.
 
     """
@@ -55,6 +59,7 @@ class JoinTerms:
     storage_root: str
     storage_id: str
     ingest_url: str
+    job_user: tuple[int, int]
     key_file: Path
     heartbeat_s: float = 10.0
 
@@ -108,6 +113,7 @@ class Registration:
         self._directory.note_row(row, joined=True)
         self._wakeups.notify(NODES)
         _log.info("a machine joined", node=row.name, fleet=row.fleet, peer=peer, again=known is not None)
+        trial = await self._prepare_trial(row.fleet)
         unknown = {name for name in request.gpus if self._hardware.find(name) is None}
         return JoinAnswer(
             node=row.name,
@@ -123,6 +129,9 @@ class Registration:
             heartbeat_s=self._terms.heartbeat_s,
             gpus_without_series=tuple(sorted(unknown)),
             replaces=tuple(other.name for other in self._list_silent_twins(row)),
+            job_user=trial.user,
+            trial_folder=trial.folder,
+            trial_trouble=trial.trouble,
         )
 
     async def take_epoch(self, name: str, signed: SignedBody) -> EpochAnswer | Superseded:
@@ -222,6 +231,12 @@ class Registration:
             joined_from=peer,
         )
         return await self._ledger.write(lambda c: join_by_token(c, hash_token(request.token), row, now))
+
+    async def _prepare_trial(self, fleet: str) -> Trial:
+        terms, fleets = self._terms, await self._ledger.read(list_fleets)
+        own = next((one.user for one in fleets if one.name == fleet), None)
+        mark = StorageMark(root=Path(terms.storage_root), content=terms.storage_id)
+        return await asyncio.to_thread(prepare_trial, mark, own or f"{terms.job_user[0]}:{terms.job_user[1]}")
 
     def _load_row(self, name: str) -> NodeRow:
         row = self._directory.find_row(name)

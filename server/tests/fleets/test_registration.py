@@ -37,7 +37,7 @@ def test_a_machine_joins_with_a_token_and_learns_all_that_its_daemon_needs(tmp_p
         machine = Machine()
         answer = await machine.join(yard.registration, await yard.mint())
         assert (answer.node, answer.fleet, answer.install) == ("gpu7", "gpu", "install1")
-        assert (answer.storage_root, answer.storage_id) == ("/srv/forge", "storage1")
+        assert (answer.storage_root, answer.storage_id) == (str(tmp_path / "storage"), "storage1")
         assert (answer.ingest_url, answer.fence, answer.heartbeat_s) == ("http://console:7081", 0, 10.0)
         assert (answer.gpus_without_series, answer.replaces) == ((), ())
         assert len(load_public_key(answer.certificate)) == 32

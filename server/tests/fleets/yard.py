@@ -52,9 +52,10 @@ class Yard:
         self.fleets.begin()
         terms = JoinTerms(
             install=INSTALL,
-            storage_root="/srv/forge",
+            storage_root=str(self.root / "storage"),
             storage_id="storage1",
             ingest_url="http://console:7081",
+            job_user=(12_345, 12_345),
             key_file=self.root / KEY_FILE,
         )
         self.registration = Registration(

@@ -88,6 +88,7 @@ def build_fleet_console(root: Path, **http: object) -> FleetConsole:
         storage_root="/srv/forge",
         storage_id="storage1",
         ingest_url="http://console:7081",
+        job_user=(12_345, 12_345),
         key_file=root / "node-key.pem",
     )
     registration = Registration(

@@ -74,6 +74,7 @@ def build_fleets(ledger: Database, clock: Clock, wakeups: Wakeups, root: Path) -
         storage_root=str(root / "storage"),
         storage_id="storage1",
         ingest_url="http://console:7081",
+        job_user=(12_345, 12_345),
         key_file=key_file,
     )
     registration = Registration(

@@ -42,8 +42,9 @@ class StorageCheck:
     def _read(self, mark: StorageMark) -> None:
         path = mark.root / MARK_FILE
         try:
-            found = path.read_text().strip()
+            found = path.read_bytes().strip()
         except OSError as error:
             self._trouble = f"storage not mounted: {path}: {error.strerror}"
             return
-        self._trouble = "" if found == mark.content.strip() else f"storage not mounted: {path} is another share's"
+        matches = found == mark.content.strip().encode()
+        self._trouble = "" if matches else f"storage not mounted: {path} is another share's"

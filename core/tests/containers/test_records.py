@@ -148,6 +148,9 @@ def test_the_storage_check_reads_the_mark_each_time(tmp_path: Path) -> None:
     assert check.find_trouble() == ""
     (tmp_path / ".starforge-storage").write_text("share-2\n")
     assert "another share" in check.find_trouble()
+    (tmp_path / ".starforge-storage").write_bytes(b"\xff\xfe\x00")
+    assert "another share" in check.find_trouble()
+    assert "another share" in StorageCheck(StorageMark(tmp_path, "share-1")).find_trouble()
     assert StorageCheck(None).find_trouble() == ""
 
 

@@ -58,7 +58,7 @@ def prepare_install(ledger: Database, settings: ConsoleSettings, now: float) -> 
     """The install's ids, its storage root and its default fleet; what is there already stays as it is.
 
     Raises:
-        SettingsError: the storage root is not the one that this ledger knows.
+        SettingsError: the storage root is not the one that this ledger knows, or its mark cannot be read.
 
     """
     install_id = ledger.write_now(lambda c: add_fact(c, INSTALL_FACT, secrets.token_hex(6)))
@@ -119,10 +119,15 @@ def _check_storage(root: Path, storage_id: str) -> None:
 
 
 def _read_mark(root: Path) -> str | None:
+    mark = StorageLayout(root).mark
     try:
-        return StorageLayout(root).mark.read_text(encoding="ascii").strip() or None
+        return mark.read_text(encoding="ascii").strip() or None
     except FileNotFoundError:
         return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            f"{mark} cannot be read", why=str(error), next_step="mend the storage, or put that file back from a copy"
+        ) from error
 
 
 def _write_mark(root: Path) -> str:

@@ -65,6 +65,20 @@ def test_a_state_directory_that_others_may_enter_is_refused_and_left_as_it_is(st
     assert list(state.iterdir()) == []
 
 
+@pytest.mark.parametrize("damage", ["no text", "a folder"])
+def test_a_mark_that_cannot_be_read_is_told_and_never_replaced(tmp_path: Path, ledger: Database, damage: str) -> None:
+    mark = tmp_path / "storage" / ".starforge-storage"
+    mark.parent.mkdir()
+    if damage == "no text":
+        mark.write_bytes(b"\xff\xfe\x00")
+    else:
+        mark.mkdir()
+    with pytest.raises(SettingsError, match="cannot be read") as refused:
+        prepare_install(ledger, settings_for(tmp_path), 1.0)
+    assert "from a copy" in refused.value.next_step
+    assert mark.is_dir() or mark.read_bytes() == b"\xff\xfe\x00"
+
+
 def test_a_second_time_finds_what_the_first_made(tmp_path: Path, ledger: Database) -> None:
     settings = settings_for(tmp_path)
     first = prepare_install(ledger, settings, 1.0)

@@ -15,6 +15,7 @@ from server.tests.pages.support import form_key, sign_in
 from server.tests.web.support import close_console
 from starforge.contract.executor import GpuState
 from starforge.contract.ids import AttemptId
+from starforge.errors import Refused
 from starforge_console.domain.nodes import NodeState
 
 TIMES = "&nbsp;\u00d7&nbsp;"
@@ -51,6 +52,12 @@ def send(client: TestClient, path: str, **fields: str) -> str:
     """Send a form of the fleet's page, and give the page that is answered."""
     data = {"form_key": form_key(client.get("/fleets").text), **fields}
     return client.post(path, data=data).text
+
+
+def find_token(page: str) -> str:
+    found = re.search(r"FORGE_JOIN_TOKEN=(sfj_[A-Za-z0-9_-]+) sh<", page)
+    assert found is not None
+    return found[1]
 
 
 def state_of(fleets: FleetConsole, node: str) -> NodeState:
@@ -139,14 +146,13 @@ def test_a_join_token_is_shown_once_with_the_lines_to_paste_and_lets_a_machine_i
     fleets: FleetConsole, root: TestClient
 ) -> None:
     page = send(root, "/fleets/gpu/join-tokens", hours="2", uses="3")
-    found = re.search(r"FORGE_JOIN_TOKEN=(sfj_[A-Za-z0-9_-]+) sh<", page)
-    assert found is not None
+    token = find_token(page)
     for words in ("curl -fsSL ", "wget -nv -O- ", "sudo --preserve-env=", "which no other machine reaches"):
         assert words in page
     again = root.get("/fleets/gpu").text
-    assert found[1] not in again
+    assert token not in again
     machine = Machine()
-    answer = fleets.run(fleets.registration.join(machine.build_join(found[1]), "10.0.0.7"))
+    answer = fleets.run(fleets.registration.join(machine.build_join(token), "10.0.0.7"))
     assert answer.node == "gpu7"
 
 
@@ -185,13 +191,15 @@ def test_with_a_private_ca_a_line_checks_the_digest_of_the_script_that_is_served
         close_console(built.console)
 
 
-def test_a_revoked_token_is_listed_no_more_and_lets_nobody_in(root: TestClient) -> None:
+def test_a_revoked_token_is_listed_no_more_and_lets_nobody_in(fleets: FleetConsole, root: TestClient) -> None:
     page = send(root, "/fleets/gpu/join-tokens", hours="2", uses="3")
     number = re.search(r"/join-tokens/(\d+)/revoke", page)
     assert number is not None
-    page = send(root, f"/fleets/gpu/join-tokens/{number[1]}/revoke")
-    assert "lets nobody in any more" in page
-    assert "/revoke" not in page
+    revoked = send(root, f"/fleets/gpu/join-tokens/{number[1]}/revoke")
+    assert "lets nobody in any more" in revoked
+    assert "/revoke" not in revoked
+    with pytest.raises(Refused, match="revoked"):
+        fleets.run(fleets.registration.join(Machine().build_join(find_token(page)), "10.0.0.7"))
 
 
 def test_an_unknown_name_is_added_on_the_page_and_counts_at_once(fleets: FleetConsole, root: TestClient) -> None:

@@ -1,8 +1,9 @@
-"""What nodes are called, where they may be reached, and what is advised when they are not. Pure."""
+"""What nodes are called, how they stand, and what is advised when they are not reached. Pure."""
 
 import ipaddress
 import re
 from collections.abc import Container
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
 from typing import Final
@@ -12,6 +13,9 @@ from starforge.contract.addresses import split_address
 LONGEST_NAME: Final = 40
 AWAY_AFTER_S: Final = 30.0
 """Three heartbeats: after such a silence a machine is away, its GPUs show as blocked, and nothing is placed there."""
+DRAINED: Final = "drained"
+"""Said where an administrator gave no reason."""
+NOT_TRIED: Final = "the console has not called it yet"
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -22,6 +26,85 @@ class NodeState(StrEnum):
     DRAINING = "draining"
     LOST = "lost"
     REMOVED = "removed"
+
+
+class NodeStatus(StrEnum):
+    """How a node is."""
+
+    READY = "ready"
+    DRAINING = "draining"
+    LOST = "lost"
+    REMOVED = "removed"
+    JOINING = "joining"
+    AWAY = "away"
+    UNREACHABLE = "unreachable"
+    SUPERSEDED = "superseded"
+    UNFIT = "unfit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """What is known of a node at one moment.
+
+    Attributes:
+        wanted: What an administrator wants of it, and why it drains.
+        heard_s: Seconds since it last told something; None: nothing since the console started.
+        reach: Why it did not answer when it was last called; empty when it did, None when nobody has called it yet.
+        two_daemons: Two daemons speak with its identity.
+        unfit: Why its own daemon takes no jobs; empty when it does.
+
+    """
+
+    wanted: NodeState = NodeState.ACTIVE
+    drained_why: str = ""
+    heard_s: float | None
+    reach: str | None
+    two_daemons: bool = False
+    unfit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a node is, in a word, and why; `is_silent` when nobody knows what becomes of what runs there."""
+
+    status: NodeStatus
+    why: str
+    is_silent: bool
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing is placed there, for whoever does not see the status; empty when jobs are placed."""
+        if self.status is not NodeStatus.DRAINING:
+            return self.why
+        return "draining: it takes no new jobs" + (f" ({self.why})" if self.why not in {"", DRAINED} else "")
+
+
+def decide_standing(facts: NodeFacts) -> Standing:
+    """How the node is: of all that keeps jobs away, the first in this order counts, what is worst before the rest."""
+    reach, heard_s = facts.reach, facts.heard_s
+    is_away = heard_s is None or heard_s > AWAY_AFTER_S
+    status, why = NodeStatus.READY, ""
+    if facts.wanted is NodeState.REMOVED:
+        status, why = NodeStatus.REMOVED, "removed from the fleet"
+    elif facts.wanted is NodeState.LOST:
+        status, why = NodeStatus.LOST, "marked lost: its attempts run elsewhere"
+    elif heard_s is None:
+        told = "no heartbeat was heard since the console started"
+        status, why = NodeStatus.JOINING, f"{told}; {reach}" if reach else told
+    elif is_away:
+        status, why = NodeStatus.AWAY, f"no heartbeat for {heard_s:.0f} s"
+    elif facts.two_daemons:
+        why = "two daemons with one identity: end one, then run 'forgelet join' on the machine that stays"
+        status = NodeStatus.SUPERSEDED
+    elif reach is None:
+        status, why = NodeStatus.JOINING, NOT_TRIED
+    elif reach:
+        status, why = NodeStatus.UNREACHABLE, f"unreachable from console: {reach}"
+    elif facts.wanted is NodeState.DRAINING:
+        status, why = NodeStatus.DRAINING, facts.drained_why
+    elif facts.unfit:
+        status, why = NodeStatus.UNFIT, facts.unfit
+    return Standing(status, why, is_silent=is_away or bool(reach) or facts.wanted is NodeState.LOST)
 
 
 def name_node(hostname: str, taken: Container[str]) -> str:

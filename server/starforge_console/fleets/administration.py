@@ -14,7 +14,7 @@ from starforge.contract.launch import Secret
 from starforge.contract.observation import Phase
 from starforge.errors import Conflict, InputError, NotFound, StarForgeError
 from starforge_console.clock import Clock
-from starforge_console.domain.nodes import NodeState
+from starforge_console.domain.nodes import DRAINED, NodeState
 from starforge_console.domain.tokens import hash_token
 from starforge_console.fleets.directory import Directory
 from starforge_console.fleets.served import ServedFleets
@@ -118,7 +118,7 @@ class Administration:
 
     async def drain(self, name: str, why: str) -> NodeRow:
         """Place nothing new on the node; what runs there stays. Raises NotFound, Conflict when it is lost."""
-        return await self._set_state(name, NodeState.DRAINING, why or "drained")
+        return await self._set_state(name, NodeState.DRAINING, why or DRAINED)
 
     async def undrain(self, name: str) -> NodeRow:
         """Place on the node again. Raises NotFound, Conflict when it is lost."""

@@ -10,13 +10,12 @@ from starforge.contract.ids import AttemptId
 from starforge.contract.wire import NodeReport, decode
 from starforge.errors import SpecError
 from starforge_console.clock import Clock
-from starforge_console.domain.nodes import NodeState, explain_unreachable
+from starforge_console.domain.nodes import NOT_TRIED, NodeState, explain_unreachable
 from starforge_console.executors.node.directory import KnownNode
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.lost_nodes import locate_attempts
 from starforge_console.ledger.nodes import NodeRow, list_nodes
 
-NOT_TRIED: Final = "the console has not called it yet"
 TWO_DAEMONS_SHOWN_S: Final = 60.0
 _PLACES_AT_MOST: Final = 50_000
 """An attempt stays where it was sent, so its place is read once; this bounds what is remembered."""
@@ -38,13 +37,11 @@ class Heard:
     Attributes:
         heard_s: Seconds since its last heartbeat; None when none was heard since the console started.
         reach: Empty when it answered the last call, else why not.
-        two_daemons: A second daemon with the node's identity was heard of late.
 
     """
 
     heard_s: float | None
     reach: str
-    two_daemons: bool
 
 
 @dataclass(slots=True)
@@ -76,7 +73,12 @@ class Directory:
     def nodes(self, fleet: str) -> Sequence[KnownNode]:
         """The fleet's machines by name, removed ones left out."""
         entries = (self._entries[name] for name in sorted(self._entries))
-        return [_know(one) for one in entries if one.row.fleet == fleet and one.row.state is not NodeState.REMOVED]
+        return [self._know(one) for one in entries if one.row.fleet == fleet and one.row.state is not NodeState.REMOVED]
+
+    def find_known(self, name: str) -> KnownNode | None:
+        """One node as `nodes` gives it, removed ones included."""
+        entry = self._entries.get(name)
+        return None if entry is None else self._know(entry)
 
     def find_row(self, name: str) -> NodeRow | None:
         """The ledger's row of a node, removed ones included."""
@@ -95,13 +97,12 @@ class Directory:
     def heard(self, name: str) -> Heard:
         """What was heard of a node of this directory."""
         entry, now = self._entries[name], self.clock.monotonic()
-        seen, reach = entry.superseded_at, NOT_TRIED
+        reach = NOT_TRIED
         if entry.reach is not None:
             reach = explain_unreachable(entry.reach, entry.row.advertise, entry.row.joined_from)
         return Heard(
             heard_s=None if entry.heard_at is None else max(0.0, now - entry.heard_at),
             reach=reach,
-            two_daemons=seen is not None and now - seen <= TWO_DAEMONS_SHOWN_S,
         )
 
     async def locate(self, attempts: Collection[AttemptId]) -> Mapping[AttemptId, KnownNode]:
@@ -113,7 +114,7 @@ class Directory:
                 self._places.clear()
             self._places.update(found)
         entries = {attempt: self._find_entry(attempt) for attempt in attempts}
-        return {attempt: _know(entry) for attempt, entry in entries.items() if entry is not None}
+        return {attempt: self._know(entry) for attempt, entry in entries.items() if entry is not None}
 
     def note_reach(self, name: str, why: str) -> bool:
         """Keep whether the node was reached when it was last called (empty text: it was); True when that is news."""
@@ -172,6 +173,24 @@ class Directory:
                 why = "a machine has registered, so the console's settings name no machines of this fleet any more"
                 entry.row = replace(entry.row, state=NodeState.DRAINING, drained_why=why)
 
+    def _know(self, entry: _Entry) -> KnownNode:
+        row, seen = entry.row, entry.superseded_at
+        return KnownNode(
+            name=row.name,
+            fleet=row.fleet,
+            advertise=row.advertise,
+            certificate=row.certificate,
+            standing=row.state,
+            fence=row.fence,
+            report=entry.report,
+            heard_at=entry.heard_at,
+            joined_from=row.joined_from,
+            reach=entry.reach,
+            legacy=row.legacy,
+            drained_why=row.drained_why,
+            two_daemons=seen is not None and self.clock.monotonic() - seen <= TWO_DAEMONS_SHOWN_S,
+        )
+
     def _tell(self, fleet: str) -> None:
         for of, wake in list(self._subscribers):
             if of == fleet:
@@ -200,23 +219,6 @@ def build_legacy_row(fleet: str, address: str, now: float) -> NodeRow:
         legacy=True,
         joined_at=now,
         joined_from="",
-    )
-
-
-def _know(entry: _Entry) -> KnownNode:
-    row = entry.row
-    return KnownNode(
-        name=row.name,
-        fleet=row.fleet,
-        advertise=row.advertise,
-        certificate=row.certificate,
-        standing=row.state,
-        fence=row.fence,
-        report=entry.report,
-        heard_at=entry.heard_at,
-        joined_from=row.joined_from,
-        reach=entry.reach,
-        legacy=row.legacy,
     )
 
 

@@ -18,9 +18,9 @@ from starforge.contract.fleets import (
 from starforge.contract.ids import AttemptId
 from starforge.contract.observation import NoSignal, Phase
 from starforge.contract.wire import NodeReport
-from starforge_console.domain.nodes import AWAY_AFTER_S, NodeState
+from starforge_console.executors.node.viewing import find_standing
 from starforge_console.fleets.administration import Administration
-from starforge_console.fleets.directory import NOT_TRIED, Directory, Heard
+from starforge_console.fleets.directory import Directory
 from starforge_console.fleets.hardware import HardwareRegistry
 from starforge_console.fleets.served import ServedFleets
 from starforge_console.ledger.database import Database
@@ -126,31 +126,15 @@ def _build_node(services: FleetServices, seen: _Seen, view: NodeView) -> NodeDet
     )
     if row is None:
         return detail
-    heard = services.directory.heard(row.name)
-    return detail.model_copy(update=_told(row, report) | _standing(row, heard, view))
+    return detail.model_copy(update=_told(row, report) | _stand(services.directory, row))
 
 
-def _standing(row: NodeRow, heard: Heard, view: NodeView) -> dict[str, object]:
-    """How the node is, in a word and a sentence; the first thing that keeps jobs away counts."""
-    reach = heard.reach
-    if row.state is NodeState.LOST:
-        status, why = "lost", "marked lost: its attempts run elsewhere"
-    elif heard.heard_s is None:
-        told = "no heartbeat was heard since the console started"
-        status, why = "joining", told if reach in {"", NOT_TRIED} else f"{told}; {reach}"
-    elif heard.heard_s > AWAY_AFTER_S:
-        status, why = "away", f"no heartbeat for {heard.heard_s:.0f} s"
-    elif heard.two_daemons:
-        status, why = "superseded", "two daemons with one identity: end one of them, or join its machine anew"
-    elif reach == NOT_TRIED:
-        status, why = "joining", reach
-    elif reach:
-        status, why = "unreachable", f"unreachable from console: {reach}"
-    elif row.state is NodeState.DRAINING:
-        status, why = "draining", row.drained_why
-    else:
-        status, why = ("ready", "") if view.accepts else ("unfit", view.why_not)
-    return {"status": status, "why": why, "reach": reach, "heard_s": heard.heard_s}
+def _stand(directory: Directory, row: NodeRow) -> dict[str, object]:
+    """How the node is: the same word as placement goes by."""
+    heard, known = directory.heard(row.name), directory.find_known(row.name)
+    standing = None if known is None else find_standing(known, directory.clock.monotonic())
+    shown = {} if standing is None else {"status": standing.status.value, "why": standing.why}
+    return {**shown, "reach": heard.reach, "heard_s": heard.heard_s}
 
 
 def _told(row: NodeRow, report: NodeReport | None) -> dict[str, object]:

@@ -1,8 +1,23 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from starforge_console.domain.nodes import LONGEST_NAME, explain_unreachable, name_node
+from starforge_console.domain.nodes import (
+    AWAY_AFTER_S,
+    LONGEST_NAME,
+    NodeFacts,
+    NodeState,
+    NodeStatus,
+    decide_standing,
+    explain_unreachable,
+    name_node,
+)
+
+HEARD = NodeFacts(heard_s=1.0, reach="")
+NEVER = NodeFacts(heard_s=None, reach=None)
+SILENT = NodeFacts(heard_s=AWAY_AFTER_S + 1, reach="")
 
 
 @pytest.mark.parametrize(
@@ -58,3 +73,46 @@ def test_address_translation_is_suspected_where_the_join_came_from_another_addre
     assert explained.startswith("timed out")
     assert ("NAT?" in explained) is suspects
     assert explain_unreachable("", advertise, joined_from) == ""
+
+
+@pytest.mark.parametrize(
+    ("facts", "status", "why", "is_silent"),
+    [
+        (HEARD, NodeStatus.READY, "", False),
+        (replace(HEARD, heard_s=AWAY_AFTER_S), NodeStatus.READY, "", False),
+        (replace(HEARD, unfit="no engine"), NodeStatus.UNFIT, "no engine", False),
+        (replace(HEARD, wanted=NodeState.DRAINING, drained_why="a fan"), NodeStatus.DRAINING, "a fan", False),
+        (replace(HEARD, wanted=NodeState.DRAINING, unfit="no engine"), NodeStatus.DRAINING, "", False),
+        (replace(HEARD, reach="refused"), NodeStatus.UNREACHABLE, "unreachable from console: refused", True),
+        (replace(HEARD, reach="refused", wanted=NodeState.DRAINING), NodeStatus.UNREACHABLE, "refused", True),
+        (replace(HEARD, reach=None), NodeStatus.JOINING, "has not called it yet", False),
+        (replace(HEARD, two_daemons=True), NodeStatus.SUPERSEDED, "two daemons with one identity", False),
+        (replace(HEARD, two_daemons=True, reach="refused"), NodeStatus.SUPERSEDED, "two daemons", True),
+        (SILENT, NodeStatus.AWAY, "no heartbeat for 31 s", True),
+        (replace(SILENT, wanted=NodeState.DRAINING), NodeStatus.AWAY, "no heartbeat for 31 s", True),
+        (replace(SILENT, two_daemons=True), NodeStatus.AWAY, "no heartbeat for 31 s", True),
+        (NEVER, NodeStatus.JOINING, "no heartbeat was heard since the console started", True),
+        (replace(NEVER, reach="refused"), NodeStatus.JOINING, "started; refused", True),
+        (replace(HEARD, wanted=NodeState.LOST), NodeStatus.LOST, "marked lost", True),
+        (replace(SILENT, wanted=NodeState.LOST), NodeStatus.LOST, "marked lost", True),
+        (replace(HEARD, wanted=NodeState.REMOVED), NodeStatus.REMOVED, "removed from the fleet", False),
+    ],
+)
+def test_a_node_stands_as_the_first_thing_says_that_keeps_jobs_away(
+    facts: NodeFacts, status: NodeStatus, why: str, *, is_silent: bool
+) -> None:
+    standing = decide_standing(facts)
+    assert (standing.status, standing.is_silent) == (status, is_silent)
+    assert why in standing.why
+    assert bool(standing.refusal) == (status is not NodeStatus.READY)
+
+
+@pytest.mark.parametrize(
+    ("why", "refusal"),
+    [
+        ("drained", "draining: it takes no new jobs"),
+        ("a fan is broken", "draining: it takes no new jobs (a fan is broken)"),
+    ],
+)
+def test_why_a_node_drains_is_said_where_nobody_sees_its_status(why: str, refusal: str) -> None:
+    assert decide_standing(replace(HEARD, wanted=NodeState.DRAINING, drained_why=why)).refusal == refusal

@@ -14,9 +14,9 @@ from starforge.contract.registration import EPOCH_PURPOSE, EpochRequest, Fenced,
 from starforge.contract.wire import encode
 from starforge.errors import Conflict, InputError, NotFound, Refused, StarForgeError
 from starforge.trust.certificates import load_public_key, make_identity
-from starforge_console.domain.nodes import NodeState
+from starforge_console.domain.nodes import NodeState, NodeStatus
 from starforge_console.errors import NotTheNode
-from starforge_console.executors.node.viewing import find_reason
+from starforge_console.executors.node.viewing import find_standing
 from starforge_console.wakeups import NODES, QUEUE
 
 Test = Callable[[Yard], Awaitable[None]]
@@ -240,10 +240,10 @@ def test_a_node_that_joins_again_is_no_place_before_it_was_called_anew(tmp_path:
         machine = await yard.add_machine()
         yard.directory.note_reach("gpu7", "")
         (reached,) = yard.directory.nodes("gpu")
-        assert find_reason(reached, yard.clock.at) == ""
+        assert find_standing(reached, yard.clock.at).status is NodeStatus.READY
         await yard.registration.join(machine.build_rejoin(machine.pem), "10.0.0.7")
         (renewed,) = yard.directory.nodes("gpu")
-        assert find_reason(renewed, yard.clock.at) == "it was not called yet"
+        assert find_standing(renewed, yard.clock.at).refusal == "the console has not called it yet"
 
     run(tmp_path, test)
 
@@ -329,10 +329,12 @@ def test_a_daemon_of_an_older_epoch_is_superseded_and_both_are_shown(tmp_path: P
         assert await second.take_epoch(yard.registration) == 2
         assert await first.beat(yard.registration) == Superseded(superseded_by=2)
         assert await first.take_epoch(yard.registration) is None
-        assert yard.directory.heard("gpu7").two_daemons
+        (known,) = yard.directory.nodes("gpu")
+        assert find_standing(known, yard.clock.at).status is NodeStatus.SUPERSEDED
         assert isinstance(await second.beat(yard.registration), HeartbeatAnswer)
         yard.clock.at += 61.0
-        assert not yard.directory.heard("gpu7").two_daemons
+        (known,) = yard.directory.nodes("gpu")
+        assert not known.two_daemons
 
     run(tmp_path, test)
 

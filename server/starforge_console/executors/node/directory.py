@@ -20,6 +20,8 @@ class KnownNode:
         report: The newest heartbeat (of a legacy node: answer of `/v1/health`), or None before the first.
         heard_at: When that came, by the console's monotonic clock.
         joined_from: Where the join came from, if not from the advertised address.
+        drained_why: What the administrator said who drained it.
+        two_daemons: A second daemon with its identity was heard of late.
         reach: Why it did not answer when it was last called; empty when it did, None when nobody has called it yet.
 
     """
@@ -35,6 +37,8 @@ class KnownNode:
     joined_from: str = ""
     reach: str | None = None
     legacy: bool = False
+    drained_why: str = ""
+    two_daemons: bool = False
 
 
 class NodeDirectory(Protocol):

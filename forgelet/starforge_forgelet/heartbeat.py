@@ -49,17 +49,27 @@ class Heartbeats:
         pause_s = 0.0
         while True:
             self._wanted.clear()
-            try:
-                await self._step()
-            except StarForgeError as error:
-                self._note_trouble(error)
-                pause_s = min(LONGEST_PAUSE_S, max(FIRST_PAUSE_S, pause_s * 2))
-                # All machines lose the console at the same moment, and must not come back at the same one.
-                await asyncio.sleep(pause_s * random.uniform(0.7, 1.0))  # noqa: S311 - no secret
+            if await self._try_step():
+                pause_s = 0.0
+                await asyncio.sleep(LEAST_GAP_S)
+                await _wait(self._wanted, self._period_s)
                 continue
-            pause_s = 0.0
-            await asyncio.sleep(LEAST_GAP_S)
-            await _wait(self._wanted, self._period_s)
+            pause_s = min(LONGEST_PAUSE_S, max(FIRST_PAUSE_S, pause_s * 2))
+            # All machines lose the console at the same moment, and must not come back at the same one.
+            await asyncio.sleep(pause_s * random.uniform(0.7, 1.0))  # noqa: S311 - no secret
+
+    async def _try_step(self) -> bool:
+        """Whether it went well; a machine that falls silent is lost to its console, so nothing ends the loop."""
+        try:
+            await self._step()
+        except StarForgeError as error:
+            self._note_trouble(error)
+            return False
+        except Exception as error:  # noqa: BLE001 - the outermost frame of one step of the loop
+            _log.exception("a heartbeat failed in a way nobody foresaw")
+            self._note(replace(self.pulse, trouble=f"a heartbeat failed: {type(error).__name__}: {error}"))
+            return False
+        return True
 
     async def _step(self) -> None:
         node = self._node

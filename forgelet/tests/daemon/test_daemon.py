@@ -88,6 +88,19 @@ def test_an_exit_is_told_by_a_heartbeat_at_once(console: httpx2.Client, registra
     wait_until(lambda: ended in registrar.reports[-1].attempts.items(), "the heartbeat that tells of the exit", 20)
 
 
+def test_heartbeats_go_on_once_a_folder_of_the_state_can_be_read_again(
+    serving: Daemon, console: httpx2.Client, registrar: Registrar
+) -> None:
+    (folder,) = serving.state_dir.rglob("failed-launches")
+    away = folder.rename(folder.with_name("away"))
+    wait_until(lambda: "a heartbeat failed" in serving.log.read_text(), "the trouble to be logged")
+    assert "failed-launches" in json.loads(serving.run("status", "--json").stdout)["trouble"]
+    away.rename(folder)
+    heard = len(registrar.reports)
+    wait_until(lambda: len(registrar.reports) > heard + 1, "heartbeats to go on")
+    assert console.get(HEALTH_PATH).status_code == 200
+
+
 def test_a_fenced_attempt_is_refused(console: httpx2.Client, tmp_path: Path) -> None:
     request = make_request(tmp_path)
     answer = console.post(FENCE_PATH, content=encode(OneAttempt(attempt=request.attempt)))

@@ -57,7 +57,8 @@ def decide_retry(reason: Reason, desired: DesiredState, budget: RetryBudget, now
 def decide_hold(job: QueuedJob) -> float:
     """When `job` may be placed again (Unix seconds): a launch that just failed would fail again at once, for ever.
 
-    The first fault of a machine is tried again right away; a race for room waits until machines have been asked anew.
+    The first fault of a machine is tried again right away; a race for room waits until the machine has had
+    time to tell who was faster.
     """
     faults = job.number - 1
     if job.reason is Reason.NO_CAPACITY:

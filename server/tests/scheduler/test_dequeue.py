@@ -193,6 +193,35 @@ def test_a_job_that_waited_for_gpus_to_be_known_is_told_when_there_are_too_few(t
     run(go())
 
 
+class LeavingFleet(GatedFleet):
+    """A fleet that machine n1 leaves and joins again."""
+
+    has_left = False
+
+    async def capacity(self) -> FleetView | NoSignal:
+        view = await super().capacity()
+        if isinstance(view, NoSignal) or not self.has_left:
+            return view
+        return replace(view, nodes=tuple(node for node in view.nodes if node.name != "n1"))
+
+
+def test_a_job_that_nothing_left_can_hold_is_told_so_when_the_largest_machine_leaves(tmp_path: Path) -> None:
+    hopeless = f"{FLEET}: could not run it if it were empty"
+
+    async def go() -> None:
+        nodes = (FakeNode(name="n1", gpus=1), FakeNode(name="n2", gpus=0))
+        async with open_site(tmp_path, *nodes, fleet_kind=LeavingFleet) as site:
+            await site.running()
+            job = await site.submit()
+            for has_left in (False, True, False):
+                site.fleet.has_left = has_left  # type: ignore[attr-defined]  # the site's fleet is a LeavingFleet
+                await site.dequeue()
+                row = await site.job(job)
+                assert (row.state, hopeless in row.note) == (JobState.QUEUED, has_left)
+
+    run(go())
+
+
 def test_gpus_of_a_container_that_no_job_stands_for_are_named_so(tmp_path: Path) -> None:
     async def go() -> None:
         async with open_site(tmp_path, FakeNode(name="n1", gpus=1)) as site:

@@ -45,9 +45,10 @@ main() {
   require_root
   case $PREFIX in
     *[!A-Za-z0-9._/+-]*) die "FORGE_PREFIX is '$PREFIX': it may have letters, digits and . _ / + - alone" ;;
-    /*) mkdir -p "$PREFIX" ;;
+    /*) require_own_prefix ;;
     *) die "FORGE_PREFIX is '$PREFIX' and must be an absolute path" ;;
   esac
+  mkdir -p "$PREFIX"
   find_python
   exec 9>"$PREFIX/.lock"
   # The lock belongs to the open file, which this shell holds until it ends.
@@ -76,6 +77,16 @@ require_root() {
   curl -fsSL $URL/install.sh | FORGE_FLEET=... FORGE_JOIN_TOKEN=... sudo --preserve-env=FORGE_FLEET,FORGE_JOIN_TOKEN sh"
 }
 
+# Whole folders are removed from it, so nothing of anybody else's may lie there. A run that was cut short left the lock.
+require_own_prefix() {
+  if [ -e "$CA" ] || [ ! -e "$PREFIX" ]; then return; fi
+  [ -d "$PREFIX" ] || die "FORGE_PREFIX is '$PREFIX', which is no folder"
+  case $(ls -A "$PREFIX") in
+    '' | .lock) ;;
+    *) die "FORGE_PREFIX is '$PREFIX', where other things lie and no forgelet: name a folder for forgelet alone" ;;
+  esac
+}
+
 find_python() {
   for PY in ${FORGE_PYTHON:-python3 python3.14 python3.13 python3.12 python3.11} ''; do
     [ -n "$PY" ] || break
@@ -87,10 +98,11 @@ find_python() {
 }
 
 write_ca() {
-  cat >"$CA" <<'END_OF_CA'
+  cat >"$CA.new" <<'END_OF_CA'
 @CA@
 END_OF_CA
-  [ -n "$(tr -d '[:space:]' <"$CA")" ] || : >"$CA"
+  [ -n "$(tr -d '[:space:]' <"$CA.new")" ] || : >"$CA.new"
+  mv "$CA.new" "$CA"
   # With a CA of its own the console is all that the daemon and these steps need to trust.
   if [ -s "$CA" ]; then export SSL_CERT_FILE="$CA"; fi
 }
@@ -135,14 +147,21 @@ load_settings() {
 fetch_release() {
   LOCK=$PREFIX/.lock-$TAG.txt
   fetch "$URL/locks/$TAG.txt" "$LOCK" ''
-  { read -r _ _ VERSION; read -r _ INSTALLER INSTALLER_SHA256; } <"$LOCK"
-  case $VERSION$INSTALLER in *[!A-Za-z0-9.+_-]*) die "$URL/locks/$TAG.txt is no list of wheels" ;; esac
+  { read -r MARK NAME VERSION; read -r _ INSTALLER INSTALLER_SHA256; } <"$LOCK" || NAME=''
+  # What a proxy answers in the console's place must name no folder: one without a name would be all of PREFIX.
+  case "$MARK $NAME $VERSION $INSTALLER $INSTALLER_SHA256" in
+    *[!A-Za-z0-9.+_\ \#-]*) NAME='' ;;
+    "# starforge-forgelet "[0-9]*" pip-"*" "[0-9a-f]*) ;;
+    *) NAME='' ;;
+  esac
+  [ -n "$NAME" ] || die "$URL/locks/$TAG.txt is no list of wheels: something else than the console answers there"
   DIGEST=$("$PY" -I -c 'import hashlib, sys; print(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest()[:8])' "$LOCK")
   NEW=$PREFIX/$VERSION
   if [ -e "$NEW/.complete" ] && ! is_complete; then NEW=$PREFIX/$VERSION-$DIGEST; fi
 }
 
-is_complete() { [ "$(cat "$NEW/.complete" 2>/dev/null)" = "$DIGEST" ]; }
+# The Python that it was built with may have left the machine since.
+is_complete() { [ "$(cat "$NEW/.complete" 2>/dev/null)" = "$DIGEST" ] && "$NEW/bin/python" -I -c '' 2>/dev/null; }
 
 # A virtual environment cannot be moved, so it is built in its place; .complete is written last.
 build() {
@@ -293,13 +312,30 @@ uninstall() {
     say "there is no systemd here: end the daemon yourself if it runs"
   fi
   if [ "$(readlink "$COMMAND" 2>/dev/null)" = "$PREFIX/forgelet" ]; then rm -f "$COMMAND"; fi
-  rm -rf "$PREFIX"
+  empty_prefix
   if [ -n "$PURGE" ]; then
-    rm -rf "$STATE" "$SETTINGS"
+    purge_state
     say "forgelet is removed with the node's identity: remove the node on the fleet's page"
   else
     say "forgelet is removed; the node's identity stays in $STATE (--purge removes it too)"
   fi
+}
+
+# The CA's file goes last: it says whose the folder is, should this be cut short. PREFIX may be a link to a folder.
+empty_prefix() {
+  for entry in "$PREFIX"/* "$PREFIX"/.[!.]*; do
+    [ "$entry" = "$CA" ] || rm -rf "$entry"
+  done
+  rm -f "$CA"
+  rmdir "$PREFIX" 2>/dev/null || rm -f "$PREFIX"
+}
+
+# Nothing but what forgelet wrote: the folder may be one that others use, too.
+purge_state() {
+  rm -rf "$STATE/host" "$SETTINGS"
+  for name in identity epoch fence pulse legacy; do rm -f "$STATE/$name.json" "$STATE/.$name.json"*; done
+  rm -f "$STATE/node.pem" "$STATE"/.node.pem* "$STATE/.lock"
+  if [ -d "$STATE" ]; then rmdir "$STATE" 2>/dev/null || say "$STATE holds other things, too, and stays"; fi
 }
 
 main "$@" </dev/null

@@ -11,7 +11,11 @@ Words = Annotated[str, Field(max_length=500)]
 
 
 class FleetSummary(Answer):
-    """One fleet as a line. `gpus` counts by state: free, held, foreign, quarantined, blocked."""
+    """One fleet as a line.
+
+    `gpus` counts by state: free (a job could have them now), withheld (free, but their machine takes no jobs now),
+    held, foreign, quarantined, blocked.
+    """
 
     name: str
     kind: str

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from starforge.contract.executor import FleetView, GpuView, NodeView
+from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
 from starforge.contract.fleets import (
     FleetDetail,
     FleetSummary,
@@ -18,6 +18,7 @@ from starforge.contract.fleets import (
 from starforge.contract.ids import AttemptId
 from starforge.contract.observation import NoSignal, Phase
 from starforge.contract.wire import NodeReport
+from starforge_console.domain.nodes import NodeStatus
 from starforge_console.executors.node.viewing import find_standing
 from starforge_console.fleets.administration import Administration
 from starforge_console.fleets.directory import Directory
@@ -30,6 +31,7 @@ from starforge_console.ledger.nodes import NodeRow
 
 ASKED_S: Final = 5.0
 """How long a fleet may take to say what it offers."""
+WITHHELD: Final = "withheld"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,16 +78,21 @@ async def load_details(services: FleetServices) -> Sequence[FleetDetail]:
 
 def build_summary(fleet: Fleet, nodes: Sequence[NodeDetail]) -> FleetSummary:
     """The fleet as a line."""
-    states = Counter(gpu.state for node in nodes for gpu in node.gpus)
+    states = Counter(_count_as(node, gpu) for node in nodes for gpu in node.gpus)
     return FleetSummary(
         name=fleet.name,
         kind=fleet.kind,
         network=fleet.network.value,
         user=fleet.user,
         nodes=len(nodes),
-        ready=sum(node.status == "ready" for node in nodes),
+        ready=sum(node.status == NodeStatus.READY for node in nodes),
         gpus=dict(sorted(states.items())),
     )
+
+
+def _count_as(node: NodeDetail, gpu: GpuDetail) -> str:
+    """A GPU's state in a sum: what is free on a machine that takes no jobs is nobody's to have."""
+    return WITHHELD if gpu.state == GpuState.FREE and node.status != NodeStatus.READY else gpu.state
 
 
 async def _look(services: FleetServices, fleet: Fleet) -> _Seen:
@@ -116,7 +123,7 @@ def _build_node(services: FleetServices, seen: _Seen, view: NodeView) -> NodeDet
     detail = NodeDetail(
         name=view.name,
         fleet=seen.fleet.name,
-        status="ready" if view.accepts else "unfit",
+        status=(NodeStatus.READY if view.accepts else NodeStatus.UNFIT).value,
         why=view.why_not,
         cpus=view.cpus,
         memory_bytes=view.memory_bytes,

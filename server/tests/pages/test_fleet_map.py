@@ -46,9 +46,9 @@ def test_cells_follow_the_numbers_of_the_gpus_however_the_machine_lists_them() -
 
 
 def test_the_parts_of_a_bar_lie_side_by_side_and_fill_it() -> None:
-    shares = build_shares({"free": 2, "held": 5, "foreign": 1})
-    assert [(one.state, one.count) for one in shares] == [("held", 5), ("free", 2), ("foreign", 1)]
-    assert [one.from_percent for one in shares] == [0, 62.5, 87.5]
+    shares = build_shares({"free": 1, "held": 5, "foreign": 1, "withheld": 1})
+    assert [(one.state, one.count) for one in shares] == [("held", 5), ("free", 1), ("withheld", 1), ("foreign", 1)]
+    assert [one.from_percent for one in shares] == [0, 62.5, 75, 87.5]
     assert sum(one.percent for one in shares) == 100
 
 

@@ -185,9 +185,12 @@ def test_a_node_is_drained_marked_lost_fenced_and_removed(console: ConsoleUnderT
     drained = admin.post("/api/v1/nodes/gpu7/drain", json={"why": "a fan is broken"})
     assert (drained.status_code, drained.json()["state"]) == (200, "draining")
     assert (show(admin)["nodes"][0]["status"], show(admin)["nodes"][0]["why"]) == ("draining", "a fan is broken")
+    assert show(admin)["fleet"]["gpus"] == {"withheld": 2}
     assert admin.post("/api/v1/nodes/gpu7/undrain").json()["state"] == "active"
+    assert show(admin)["fleet"]["gpus"] == {"free": 2}
     assert admin.post("/api/v1/nodes/gpu7/mark-lost", json={"confirm": "gpu8"}).status_code == 422
     lost = admin.post("/api/v1/nodes/gpu7/mark-lost", json={"confirm": "gpu7"})
+    assert show(admin)["fleet"]["gpus"] == {"blocked": 2}
     assert (lost.json()["state"], lost.json()["fence"], lost.json()["jobs"]) == ("lost", 1, [])
     assert show(admin)["nodes"][0]["status"] == "lost"
     status, body = post_beat(console.client(), machine)

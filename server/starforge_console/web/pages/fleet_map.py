@@ -11,11 +11,19 @@ from starforge.contract.executor import GpuState
 from starforge.contract.fleets import FleetDetail, GpuDetail, HolderView, NodeDetail
 from starforge.contract.observation import Phase
 from starforge.hardware.series import SERIES_BY_NAME
+from starforge_console.web.fleet_views import WITHHELD
 
 GPUS_A_ROW: Final = 8
 """A row of the map; what is held over its end goes on in the next one."""
-STATES: Final = (GpuState.HELD, GpuState.FREE, GpuState.BLOCKED, GpuState.QUARANTINED, GpuState.FOREIGN)
-"""The states of GPUs in the order of bars and legends."""
+STATES: Final = (
+    GpuState.HELD.value,
+    GpuState.FREE.value,
+    WITHHELD,
+    GpuState.BLOCKED.value,
+    GpuState.QUARANTINED.value,
+    GpuState.FOREIGN.value,
+)
+"""What GPUs are counted as, in the order of bars and legends."""
 STATUSES: Final = ("ready", "draining", "lost", "joining", "away", "unreachable", "superseded", "unfit")
 SKEW_SHOWN_S: Final = 1.0
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9-]")
@@ -97,9 +105,9 @@ def build_shares(gpus: Mapping[str, int]) -> list[Share]:
     """The parts of the bar of a fleet, those without any GPU left out."""
     total, shares, begun = sum(gpus.values()), [], 0
     for state in STATES:
-        count = gpus.get(state.value, 0)
+        count = gpus.get(state, 0)
         if count:
-            shares.append(Share(state.value, count, 100 * begun / total, 100 * count / total))
+            shares.append(Share(state, count, 100 * begun / total, 100 * count / total))
         begun += count
     return shares
 

@@ -1,5 +1,6 @@
 """Labels: what a container says of its attempt. They alone are the truth of what is allocated."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -101,13 +102,15 @@ def find_claims(listing: Sequence[Document]) -> list[Claim]:
 def _gpus_of(labels: Mapping[str, str]) -> tuple[str, ...]:
     named = {name.removeprefix(GPU_PREFIX): uuid for name, uuid in labels.items() if name.startswith(GPU_PREFIX)}
     if GPUS in labels:
-        ours = {str(index) for index in range(int(_number(labels[GPUS])))}
-        named = {key: uuid for key, uuid in named.items() if key in ours}
+        count = _number(labels[GPUS])
+        named = {key: uuid for key, uuid in named.items() if key.isascii() and key.isdigit() and float(key) < count}
     return tuple(named[key] for key in sorted(named, key=lambda key: (len(key), key)))
 
 
 def _number(text: str | None) -> float:
+    """What a label says; 0 for what no container of ours says, such as "inf": whoever starts one may write anything."""
     try:
-        return float(text or 0)
+        number = float(text or 0)
     except ValueError:
         return 0.0
+    return number if math.isfinite(number) and number > 0 else 0.0

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.tests.containers.builders import make_request, make_settings
+from starforge.containers import labels
 from starforge.containers.allocation import decide_allotment, find_rivals
 from starforge.containers.facts import HostFacts
 from starforge.containers.gpu_users import GpuUser
@@ -231,3 +232,20 @@ def test_what_an_image_says_of_gpus_and_ports_claims_nothing() -> None:
     found = find_claim({"Id": "c", "State": "running", "Labels": images | ours})
     assert found is not None
     assert (found.gpus, found.port) == (("a",), None)
+
+
+@pytest.mark.parametrize("said", ["inf", "-inf", "nan", "-1", "1e999", "many", ""])
+@pytest.mark.parametrize("label", [labels.CPUS, labels.MEMORY, labels.PORT, labels.GPUS])
+def test_a_number_that_no_container_of_ours_says_claims_nothing_and_spoils_no_listing(label: str, said: str) -> None:
+    sane = {labels.ATTEMPT: OTHER, labels.CPUS: "1", labels.MEMORY: "2", labels.PORT: "3", labels.GPUS: "1"}
+    listed = {"Id": "c1", "State": "running", "Labels": {**sane, f"{labels.GPU_PREFIX}0": FIRST, label: said}}
+    found = find_claim(listed)
+    assert found is not None
+    numbers = {labels.CPUS: found.cpus, labels.MEMORY: found.memory_bytes, labels.PORT: found.port or 0}
+    assert {**numbers, labels.GPUS: len(found.gpus)} == {
+        labels.CPUS: 1,
+        labels.MEMORY: 2,
+        labels.PORT: 3,
+        labels.GPUS: 1,
+        label: 0,
+    }

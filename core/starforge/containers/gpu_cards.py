@@ -84,6 +84,7 @@ BUS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", re.I
 
 NO_FACTS: Final[Mapping[str, str]] = MappingProxyType({})
 
+_COUNT: Final = re.compile(r"[0-9]{1,18}")
 _SILENT: Final = frozenset({"", "n/a", "not supported", "not available", "no data", "not found"})
 _RESET: Final = re.compile(r"requires? (?:a )?reset|reset required", re.IGNORECASE)
 _LOST: Final = re.compile(r"gpu is lost", re.IGNORECASE)
@@ -99,6 +100,11 @@ _RECOVERY: Final = "gpu_recovery_action"
 _UNCORRECTED: Final = "ecc.errors.uncorrected.volatile.total"
 _REMAP_FAILURE: Final = "remapped_rows.failure"
 _MIG: Final = "mig.mode.current"
+
+
+def parse_count(cell: str) -> int | None:
+    """The whole number that `cell` is, in plain digits and of a length that a driver would print; else None."""
+    return int(cell) if _COUNT.fullmatch(cell) else None
 
 
 def says_nothing(cell: str) -> bool:
@@ -153,7 +159,7 @@ def _decide_by_facts(facts: Mapping[str, str]) -> tuple[Why | None, str]:
 def _decide_by_memory(facts: Mapping[str, str]) -> tuple[Why | None, str]:
     """Errors that memory could not correct stay counted until a reset; a failed remapping means a broken GPU."""
     errors = facts.get(_UNCORRECTED, "")
-    if errors.isdigit() and int(errors):
+    if parse_count(errors):
         return Why.QUARANTINED, f"{errors} uncorrected memory errors since the driver was loaded"
     if facts.get(_REMAP_FAILURE, "").lower() in {"yes", "1"}:
         return Why.QUARANTINED, "memory rows could not be remapped"

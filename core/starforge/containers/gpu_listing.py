@@ -23,12 +23,14 @@ from starforge.containers.gpu_table import read_table
 
 # A name goes on to the next "(UUID:", but never past the beginning of the next GPU: line ends may be lost on the way.
 _ENTRY: Final = re.compile(
-    r"\bGPU (?P<index>\d+):\s*(?P<name>(?:(?!\bGPU \d+:|\bMIG \S+\s+Device)[^\n])*?)\s*"
+    r"\bGPU (?P<index>[0-9]{1,4}):\s*(?P<name>(?:(?!\bGPU \d+:|\bMIG \S+\s+Device)[^\n])*?)\s*"
     r"\(UUID:\s*(?P<uuid>[^)\n]*?)\s*(?:\)|$)"
     r"|\bMIG (?P<part>\S+)\s+Device\s+\d+:\s*\(UUID:[^)\n]*(?:\)|$)",
     re.MULTILINE,
 )
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_SHOWN: Final = 200
+"""So much of a line that nobody could read is told."""
 _BORDER: Final = re.compile(r"[+|=\-\s]*")
 
 
@@ -49,7 +51,9 @@ def read_capture(text: str, columns: Sequence[str] = ()) -> Listing:
     lines = rest.split("\n")
     drawn, taken = read_table(lines)
     rows = Rows(tuple(columns))
-    unread = [line.strip() for number, line in enumerate(lines) if number not in taken and not _is_read(line, rows)]
+    unread = [
+        line.strip()[:_SHOWN] for number, line in enumerate(lines) if number not in taken and not _is_read(line, rows)
+    ]
     cards, conflicts = _merge([*listed, *rows.cards], drawn)
     errors = [*find_errors(rest), *rows.errors, *conflicts]
     if not cards and not errors and (rows.headed or has_timed_out(text)):

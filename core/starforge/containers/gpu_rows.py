@@ -17,6 +17,7 @@ from starforge.containers.gpu_cards import (
     decide_why,
     has_failed,
     is_lost,
+    parse_count,
     says_nothing,
 )
 
@@ -34,9 +35,11 @@ _HEADER_SIGNS: Final = frozenset({_UUID, _INDEX, _NAME, _MEMORY})
 _FIELD: Final = re.compile(r"([a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?: \[[^\]]*\])?")
 
 _MIG_UUID: Final = re.compile(r"MIG-", re.IGNORECASE)
-_MIB: Final = re.compile(r"(\d+)\s*MiB")
+_MIB: Final = re.compile(r"([0-9]{1,18})\s*MiB")
 _MOST_GPUS: Final = 256
 """A bare number below it, in front of the memory, is an index; one above it is memory."""
+_LONGEST_LINE: Final = 16_384
+"""Longer than any row: nobody has asked for so many fields."""
 _MOST_MEMORY_MIB: Final = 4_000_000
 _NO_NAME: Final = re.compile(
     r"(?:P\d+|0x[0-9a-f]+|[\d.]+(?: ?(?:MiB|MHz|W|%|C))?|enabled\*?|disabled\*?|default|exclusive_process|prohibited"
@@ -60,6 +63,8 @@ class Rows:
 
     def take(self, line: str) -> bool:
         """Read `line`; False when it is neither a header nor a GPU."""
+        if len(line) > _LONGEST_LINE:
+            return False
         between = next((mark for mark in ",;\t" if mark in line), ",")
         cells = [cell.strip() for cell in next(csv.reader([line], delimiter=between, skipinitialspace=True), [])]
         header = _read_header(cells)
@@ -78,7 +83,7 @@ class Rows:
     def _take_named(self, facts: Mapping[str, str], cells: Sequence[str]) -> bool:
         if _UUID not in self.columns:
             return len(cells) == len(self.columns)  # that a column is missing has been told
-        if not facts.get(_INDEX, "").isdigit() and not UUID.fullmatch(facts.get(_UUID, "")):
+        if parse_count(facts.get(_INDEX, "")) is None and not UUID.fullmatch(facts.get(_UUID, "")):
             return False
         self.driver = facts.get(_DRIVER, self.driver)
         self._add(cells, facts)
@@ -88,7 +93,7 @@ class Rows:
         if any(UUID.fullmatch(cell) for cell in cells) and len(cells) > 1:
             self._add(cells, _guess_columns(cells))
             return True
-        if len(cells) > 1 and cells[0].isdigit() and has_failed(cells):
+        if len(cells) > 1 and parse_count(cells[0]) is not None and has_failed(cells):
             self._add(cells, _guess_columns(cells))
             return True
         if len(cells) > 1 and any(_PRODUCT.match(cell) for cell in cells) and _has_number(cells):
@@ -134,7 +139,8 @@ def _guess_columns(cells: Sequence[str]) -> dict[str, str]:
         if _read_memory_mib(cell, least=_MOST_GPUS) is not None:
             facts[_MEMORY] = cell
             break
-        if cell.isdigit() and int(cell) < _MOST_GPUS:
+        count = parse_count(cell)
+        if count is not None and count < _MOST_GPUS:
             facts.setdefault(_INDEX, cell)
     return facts
 
@@ -146,14 +152,15 @@ def _can_be_name(cell: str) -> bool:
 
 
 def _has_number(cells: Sequence[str]) -> bool:
-    return any(cell.isdigit() or _MIB.fullmatch(cell) for cell in cells)
+    return any(parse_count(cell) is not None or _MIB.fullmatch(cell) for cell in cells)
 
 
 def _read_memory_mib(cell: str, least: int = 0) -> int | None:
     with_unit = _MIB.fullmatch(cell)
     if with_unit:
         return int(with_unit[1])
-    return int(cell) if cell.isdigit() and least <= int(cell) <= _MOST_MEMORY_MIB else None
+    count = parse_count(cell)
+    return count if count is not None and least <= count <= _MOST_MEMORY_MIB else None
 
 
 def _build_card(cells: Sequence[str], facts: Mapping[str, str], named: Mapping[str, str]) -> Card:
@@ -163,10 +170,9 @@ def _build_card(cells: Sequence[str], facts: Mapping[str, str], named: Mapping[s
     why, detail = decide_why(name, uuid[0] if uuid else None, cells, named)
     if uuid is None and why is None:
         why, detail = Why.ERR, f"the driver says {told or 'nothing'} where the UUID belongs"
-    index = facts.get(_INDEX, "")
     slot = facts.get(_BUS, "")
     return Card(
-        index=int(index) if index.isdigit() else None,
+        index=parse_count(facts.get(_INDEX, "")),
         uuid=uuid[0] if uuid else None,
         name=name,
         memory_mib=_read_memory_mib(facts.get(_MEMORY, "")),

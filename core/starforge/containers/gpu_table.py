@@ -3,14 +3,14 @@
 import re
 from typing import Final
 
-from starforge.containers.gpu_cards import Card, Why, decide_why
+from starforge.containers.gpu_cards import Card, Why, decide_why, parse_count
 
 _FIRST: Final = re.compile(
-    r"\|\s*(?P<index>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A|WDDM|TCC|MCDM|ERR!)\s*"
+    r"\|\s*(?P<index>[0-9]{1,4})\s+(?P<name>\S.*?)\s+(?:On|Off|N/A|WDDM|TCC|MCDM|ERR!)\s*"
     r"\|\s*(?P<slot>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]|N/A|ERR!)\s*(?:On|Off|N/A|ERR!)?\s*"
     r"\|\s*(?P<ecc>[^|]*?)\s*\|"
 )
-_MEMORY: Final = re.compile(r"/\s*(\d+)\s*MiB")
+_MEMORY: Final = re.compile(r"/\s*([0-9]{1,18})\s*MiB")
 _MIG_CELL: Final = re.compile(r"\|\s*Enabled\*?\s*\|\s*$")
 _ROWS_A_CARD: Final = 3
 
@@ -45,7 +45,7 @@ def _build_card(first: re.Match[str], block: list[str]) -> Card:
     why, detail = decide_why(name, None, block)
     if why is None and len(block) == _ROWS_A_CARD and _MIG_CELL.search(block[-1]):
         why, detail = Why.MIG_ENABLED, "it is cut into MIG parts"
-    if why is None and first["ecc"].isdigit() and int(first["ecc"]):
+    if why is None and parse_count(first["ecc"]):
         why, detail = Why.QUARANTINED, f"{first['ecc']} uncorrected memory errors since the driver was loaded"
     memory = next((match for row in block[1:] if (match := _MEMORY.search(row))), None)
     return Card(

@@ -260,3 +260,28 @@ def test_what_no_nvidia_smi_says_is_neither_a_gpu_nor_an_error() -> None:
     listing = read_capture("hello, world\nCopyright (c) 2022, NVIDIA CORPORATION. All rights reserved.\n")
     assert (listing.cards, listing.errors) == ((), ())
     assert len(listing.unread) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x" * 200_000,
+        f"1, {TWO}, " + "x" * 200_000,
+        f"{'9' * 5000}, NVIDIA L4, [Unknown Error]",
+        f"GPU {'9' * 5000}: NVIDIA L4 (UUID: {TWO})",
+        f"| {'9' * 5000}  NVIDIA L4  On | 00000000:1A:00.0 Off | 0 |",
+        "\u00b2, NVIDIA L4, [Unknown Error]",
+    ],
+)
+def test_a_line_that_no_driver_prints_spoils_no_other_and_is_told_in_short(line: str) -> None:
+    listing = read_capture(f"0, {ONE}, NVIDIA L4, 23034 MiB\n{line}\n")
+    assert [(card.uuid, card.why) for card in listing.cards] == [(ONE, None)]
+    assert [len(said) <= 200 for said in listing.unread] == [True]
+
+
+def test_numbers_that_are_none_are_not_known() -> None:
+    text = (
+        f"uuid, index, name, memory.total, ecc.errors.uncorrected.volatile.total\n{ONE}, \u00b2, L4, \u00b2, \u00b2\n"
+    )
+    (card,) = read_capture(text).cards
+    assert (card.index, card.memory_mib, card.why) == (None, None, None)

@@ -38,9 +38,10 @@ def new(experiment: str, method: str, image: str | None, as_json: bool) -> None:
     recipe = load_method(method)
     runtime = recipe.runtimes[0]
     chosen = image or runtime.image
-    parse_image_reference(chosen)
+    if chosen is not None:
+        parse_image_reference(chosen)
     files = {
-        path: content.replace(b"@EXPERIMENT@", experiment.encode()).replace(b"@IMAGE@", chosen.encode())
+        path: content.replace(b"@EXPERIMENT@", experiment.encode()).replace(b"@IMAGE@", (chosen or "").encode())
         for path, content in load_template(recipe.name).items()
     }
     files[LOCK_FILE] = render_lock(build_lock(recipe, runtime)).encode()

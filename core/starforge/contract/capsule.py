@@ -83,6 +83,7 @@ PLACE_WORK = "@FORGE_WORK_DIR@"
 PLACE_CKPT = "@FORGE_CKPT_DIR@"
 PLACE_OUT = "@FORGE_OUT_DIR@"
 PLACE_RESUME = "@FORGE_RESUME_FROM@"
+PLACE_RESUME_STEP = "@FORGE_RESUME_STEP@"  # the step of that checkpoint
 PLACE_PYTHON = "@FORGE_PYTHON@"  # the image's own Python, the one that runs the runner
 
 Desired = Literal["run", "stop", "pause"]
@@ -129,9 +130,13 @@ class Requirements(Record):
 
 @dataclasses.dataclass(frozen=True)
 class MetricSource(Record):
-    """Where metrics come from; `path` is relative to the work directory (jsonl: a file, tensorboard: a directory)."""
+    """Where metrics come from; `path` is relative to the work directory, or begins with a PLACE_ word.
 
-    kind: Literal["report", "trainer", "jsonl", "tensorboard"]
+    `jsonl`: a file, one object a line, whose numbers lie at its top or below `data`. `tensorboard`: a directory below
+    which event files appear. `lm_eval`: a directory below which lm-evaluation-harness leaves `results_*.json`.
+    """
+
+    kind: Literal["report", "trainer", "jsonl", "tensorboard", "lm_eval"]
     path: Optional[str] = None
 
 
@@ -155,11 +160,26 @@ class CompleteRule(Record):
     """When the training is complete.
 
     `finish`: `report.finish()` was called. `steps`: `total_steps` were reached (None: the count that the trainer
-    itself announces). `unknown`: true when `report.finish()` was called, else it is not known.
+    itself announces). `file`: a file that matches `path` is there, a glob relative to the work directory or behind a
+    PLACE_ word. `unknown`: true when `report.finish()` was called, else it is not known.
     """
 
-    kind: Literal["finish", "steps", "unknown"] = "unknown"
+    kind: Literal["finish", "steps", "file", "unknown"] = "unknown"
     total_steps: Optional[int] = None
+    path: Optional[str] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ResumeMirror(Record):
+    """For a framework that goes on only from its own checkpoint directory.
+
+    Before the start, the committed checkpoint appears as `directory` below this attempt's checkpoints: real
+    directories whose files are links to the old ones, so that the framework may remove them. `files` are written beside
+    it (relative to the checkpoint directory), such as a text that names the newest step. PLACE_ words are replaced.
+    """
+
+    directory: str
+    files: Dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,8 +187,10 @@ class Plan(Record):
     """What the adapter decided: how the training process is started and what it leaves.
 
     `files` are written into the work directory (relative path to text). `resume` is appended to `argv` when there is
-    a committed checkpoint. The PLACE_ words are replaced in `argv`, `resume`, the values of `env` and in `files`.
-    `cwd` is where the training process starts, relative to the work directory.
+    a committed checkpoint. `links` are made in the work directory (relative path to target). `python_path` goes before
+    the image's own PYTHONPATH. The PLACE_ words are replaced in `argv`, `resume`, `python_path`, the values of `env`
+    and `links`, in `files` and in the paths of sources and rules. `cwd` is where the training process starts, relative
+    to the work directory.
     """
 
     argv: Tuple[str, ...]
@@ -179,6 +201,9 @@ class Plan(Record):
     complete: CompleteRule = CompleteRule()
     resume: Tuple[str, ...] = ()
     cwd: str = "."
+    links: Dict[str, str] = dataclasses.field(default_factory=dict)
+    python_path: Tuple[str, ...] = ()
+    resume_mirror: Optional[ResumeMirror] = None
 
 
 @dataclasses.dataclass(frozen=True)

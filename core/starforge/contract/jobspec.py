@@ -130,7 +130,7 @@ class Data(Frozen):
 
 
 class Entry(Frozen):
-    """What the adapter starts."""
+    """What kind of thing the recipe's adapter starts, and the folder of the workspace in which it starts it."""
 
     kind: Literal["file", "module", "experiment"]
     value: TreePath

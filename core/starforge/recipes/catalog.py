@@ -1,34 +1,23 @@
 """The catalog: every method that comes with StarForge, read from the folders below `builtin/`.
 
-Adding a method adds the folder `builtin/<framework>/<method>/` with its `recipe.yaml` and `template/`.
+Adding a method adds the folder `builtin/<framework>/<method>/` with its `recipe.yaml` and `template/`. What methods of
+one framework share lies in files beside their folders, which they include: it counts as a part of each.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import ValidationError
 
-from starforge.contract.canonical import digest_json
+from starforge.contract.canonical import Json, digest_json
 from starforge.contract.ids import Digest
-from starforge.contract.jobspec import RecipeName, ShortText, Slug, describe_faults
+from starforge.contract.jobspec import describe_faults
 from starforge.errors import NotFound, ProjectError
-from starforge.recipes.model import (
-    Checkpoints,
-    Completion,
-    Entry,
-    EntryKind,
-    MetricKind,
-    MetricOrigin,
-    Parameter,
-    ParameterType,
-    PrimaryMetric,
-    Recipe,
-    Runtime,
-)
+from starforge.recipes.manifest import Manifest, Shared
+from starforge.recipes.model import Recipe
 from starforge.recipes.yaml12 import read_yaml
 from starforge.wording import count_of, describe_nearest, join_sentences
 
@@ -39,19 +28,13 @@ _BUILTIN: Final = Path(__file__).parent / "builtin"
 
 @cache
 def load_catalog() -> Mapping[str, Recipe]:
-    """Every built-in recipe by its name.
-
-    Raises:
-        ProjectError: a recipe's folder cannot be used; says which file and where.
-
-    """
+    """Every built-in recipe by its name; one that cannot be used raises ProjectError when it is asked for."""
     return load_recipes(_BUILTIN)
 
 
 def load_recipes(root: Path) -> Mapping[str, Recipe]:
-    """Every recipe below `root` (`<framework>/<method>/recipe.yaml`) by its name, sorted."""
-    folders = sorted(path.parent for path in root.glob(f"*/*/{MANIFEST_FILE}"))
-    return MappingProxyType({recipe.name: recipe for recipe in map(load_recipe, folders)})
+    """Every recipe below `root` (`<framework>/<method>/recipe.yaml`) by its name, sorted; read when it is asked for."""
+    return _Recipes(root)
 
 
 def load_method(name: str) -> Recipe:
@@ -71,18 +54,7 @@ def load_template(name: str) -> Mapping[str, bytes]:
 def load_recipe(folder: Path) -> Recipe:
     """The recipe in `folder`, whose last two names must be the recipe's name."""
     file = folder / MANIFEST_FILE
-    document = read_yaml(file.read_bytes(), str(file))
-    if document.faults:
-        fault = document.faults[0]
-        raise ProjectError(f"{fault.place}: {fault.message}", next_step=fault.hint)
-    try:
-        manifest = _Manifest.model_validate(document.value)
-    except ValidationError as error:
-        raise ProjectError(
-            f"{file} has {count_of(error.error_count(), 'fault')}",
-            why=describe_faults(error),
-            next_step="mend the fields that are named",
-        ) from error
+    manifest, content = _read_part(file, Manifest)
     expected = "/".join(folder.parts[-2:])
     if manifest.name != expected:
         raise ProjectError(
@@ -90,7 +62,12 @@ def load_recipe(folder: Path) -> Recipe:
             why=f"its folder says {expected!r}",
             next_step="let name and folder agree",
         )
-    return _build_recipe(manifest, digest_json(document.value), digest_template(read_template(folder)))
+    contents = [content]
+    for name in manifest.include:
+        shared, content = _read_part(folder.parent / name, Shared)
+        manifest = manifest.including(shared)
+        contents.append(content)
+    return manifest.build(digest_json(contents), digest_template(read_template(folder)))
 
 
 def read_template(folder: Path) -> Mapping[str, bytes]:
@@ -108,97 +85,46 @@ def digest_template(files: Mapping[str, bytes]) -> Digest:
     return digest_json({path: hashlib.sha256(content).hexdigest() for path, content in files.items()})
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class _Recipes(Mapping[str, Recipe]):
+    """Recipes that are read when they are asked for: most commands need one of them."""
+
+    def __init__(self, root: Path) -> None:
+        folders = sorted(path.parent for path in root.glob(f"*/*/{MANIFEST_FILE}"))
+        self._folders = {"/".join(folder.parts[-2:]): folder for folder in folders}
+        self._read: dict[str, Recipe] = {}
+
+    def __getitem__(self, name: str) -> Recipe:
+        if name not in self._read:
+            self._read[name] = load_recipe(self._folders[name])
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._folders)
+
+    def __len__(self) -> int:
+        return len(self._folders)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._folders
 
 
-class _ParameterPart(_Part):
-    name: ShortText
-    group: ShortText
-    type: ParameterType
-    path: ShortText
-    help: ShortText
-    default: JsonValue = None
-    minimum: float | None = None
-    maximum: float | None = None
-    choices: tuple[str, ...] = ()
+_PartT = TypeVar("_PartT", bound=Shared)
 
 
-class _EntryPart(_Part):
-    kind: EntryKind
-    file: ShortText
-    executable: bool = False
-
-
-class _RuntimePart(_Part):
-    id: Slug
-    version: ShortText | None = None
-    image: ShortText
-    python: str = ""
-    modules: dict[str, str] = Field(default_factory=dict)
-
-
-class _MetricPart(_Part):
-    kind: MetricKind
-    path: str | None = None
-
-
-class _PrimaryPart(_Part):
-    key: ShortText
-    better: Literal["lower", "higher"]
-
-
-class _CheckpointPart(_Part):
-    kind: Literal["manifest", "folders", "none"]
-    pattern: str = ""
-    complete: tuple[str, ...] = ()
-
-
-class _CompletionPart(_Part):
-    kind: Literal["finish", "steps", "unknown"]
-    total_steps_parameter: str | None = None
-
-
-class _Manifest(_Part):
-    name: RecipeName
-    version: ShortText
-    summary: dict[str, ShortText]
-    framework: Slug
-    adapter: Slug
-    entry: _EntryPart
-    roles: tuple[Slug, ...] = Field(min_length=1)
-    parameters: tuple[_ParameterPart, ...]
-    open_parameters: bool = False
-    platform_parameters: tuple[str, ...] = ()
-    runtimes: tuple[_RuntimePart, ...] = Field(min_length=1)
-    metrics: tuple[_MetricPart, ...]
-    primary_metric: _PrimaryPart | None = None
-    checkpoints: _CheckpointPart
-    completion: _CompletionPart
-    actions: tuple[str, ...] = ()
-    requires_core: ShortText
-
-
-def _build_recipe(manifest: _Manifest, manifest_digest: Digest, template_digest: Digest) -> Recipe:
-    primary = manifest.primary_metric
-    return Recipe(
-        name=manifest.name,
-        version=manifest.version,
-        summary=manifest.summary,
-        framework=manifest.framework,
-        adapter=manifest.adapter,
-        entry=Entry(**manifest.entry.model_dump()),
-        roles=manifest.roles,
-        parameters=tuple(Parameter(**part.model_dump()) for part in manifest.parameters),
-        open_parameters=manifest.open_parameters,
-        platform_parameters=manifest.platform_parameters,
-        runtimes=tuple(Runtime(**part.model_dump()) for part in manifest.runtimes),
-        metrics=tuple(MetricOrigin(**part.model_dump()) for part in manifest.metrics),
-        primary_metric=PrimaryMetric(**primary.model_dump()) if primary else None,
-        checkpoints=Checkpoints(**manifest.checkpoints.model_dump()),
-        completion=Completion(**manifest.completion.model_dump()),
-        actions=manifest.actions,
-        requires_core=manifest.requires_core,
-        manifest_digest=manifest_digest,
-        template_digest=template_digest,
-    )
+def _read_part(file: Path, kind: type[_PartT]) -> tuple[_PartT, Json]:
+    """`file` as `kind`, and its content as it stands there."""
+    try:
+        document = read_yaml(file.read_bytes(), str(file))
+    except OSError as error:
+        raise ProjectError(f"{file} cannot be read", why=str(error.strerror), next_step="install it again") from error
+    if document.faults:
+        fault = document.faults[0]
+        raise ProjectError(f"{fault.place}: {fault.message}", next_step=fault.hint)
+    try:
+        return kind.model_validate(document.value), document.value
+    except ValidationError as error:
+        raise ProjectError(
+            f"{file} has {count_of(error.error_count(), 'fault')}",
+            why=describe_faults(error),
+            next_step="mend the fields that are named",
+        ) from error

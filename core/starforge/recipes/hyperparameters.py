@@ -1,11 +1,12 @@
-"""Checks an experiment's hyperparameters against its recipe."""
+"""An experiment's hyperparameters against its recipe: names, types, bounds, and what must hold between them."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from starforge.contract.canonical import Json
 from starforge.recipes.faults import Fault, Place
-from starforge.recipes.model import Parameter, ParameterType, Recipe
+from starforge.recipes.model import Parameter, ParameterType, Recipe, Rule
+from starforge.recipes.rules import find_truth, list_names
 from starforge.recipes.yaml12 import Document
 from starforge.wording import describe_nearest
 
@@ -29,13 +30,26 @@ _WANTED: Final[Mapping[ParameterType, str]] = {
 }
 
 
+def flatten(recipe: Recipe, values: Mapping[str, Json]) -> dict[str, Json]:
+    """`values` with the recipe's own names: a map below which dotted names of the recipe lie is taken apart. Pure.
+
+    `{trainer: {save_freq: 5}}` is `{trainer.save_freq: 5}` for a recipe that has that name.
+    """
+    return {name: value for name, (value, _) in _flatten(recipe, values, ()).items()}
+
+
+def resolve(recipe: Recipe, values: Mapping[str, Json]) -> dict[str, Json]:
+    """Every hyperparameter with the value that it has: what was set, above the recipe's defaults. Pure."""
+    defaults = {parameter.name: parameter.default for parameter in recipe.parameters}
+    return {**defaults, **flatten(recipe, values)}
+
+
 def check_hyperparameters(recipe: Recipe, values: Mapping[str, Json], document: Document) -> list[Fault]:
     """Every fault in `values`, which stand under `hyperparameters` in `document`."""
     known = {parameter.name: parameter for parameter in recipe.parameters}
     faults = []
-    for name, value in values.items():
-        path = ("hyperparameters", name)
-        if name in recipe.platform_parameters:
+    for name, (value, path) in _flatten(recipe, values, ("hyperparameters",)).items():
+        if is_platform_owned(recipe, name):
             message = f"{name!r} is set by the platform"
             faults.append(Fault("key_platform_owned", message, document.key_place_of(path), "remove it"))
         elif name in known:
@@ -45,6 +59,54 @@ def check_hyperparameters(recipe: Recipe, values: Mapping[str, Json], document: 
             message = f"{recipe.name} has no hyperparameter {name!r}"
             faults.append(Fault("key_unknown", message, document.key_place_of(path), hint))
     return faults
+
+
+def check_rules(recipe: Recipe, values: Mapping[str, Json], facts: Mapping[str, Json], place: Place) -> list[Fault]:
+    """The rules of `recipe` that `values` break. A rule about what is not known is left for whoever knows it.
+
+    Args:
+        recipe: The recipe at the framework's version.
+        values: The hyperparameters that were set.
+        facts: What is known of the job beside them: `gpus`, `nodes`, `processes`; None for what is not.
+        place: Where to point: a rule has no one position.
+
+    """
+    known = {**resolve(recipe, values), **facts}
+    return [
+        Fault("rule_broken", rule.message["en"], place, _describe_rule(rule, known))
+        for rule in recipe.rules
+        if (not rule.when or find_truth(rule.when, known)) and find_truth(rule.require, known) is False
+    ]
+
+
+def is_platform_owned(recipe: Recipe, name: str) -> bool:
+    """Whether the platform or the method itself sets `name`."""
+    if name in recipe.platform_parameters or name in recipe.fixed:
+        return True
+    return any(own.endswith(".") and name.startswith(own) for own in recipe.platform_parameters)
+
+
+def _flatten(
+    recipe: Recipe, values: Mapping[str, Json], path: tuple[str, ...], prefix: str = ""
+) -> dict[str, tuple[Json, tuple[str, ...]]]:
+    """The values by their full names, each with the keys under which it stands in the document."""
+    names = {parameter.name for parameter in recipe.parameters}
+    names |= {*recipe.platform_parameters, *recipe.fixed}
+    found: dict[str, tuple[Json, tuple[str, ...]]] = {}
+    for key, value in values.items():
+        name, here = f"{prefix}{key}", (*path, key)
+        has_members = any(one.startswith(f"{name}.") for one in names)
+        if isinstance(value, dict) and has_members and name not in names:
+            found.update(_flatten(recipe, value, here, f"{name}."))
+        else:
+            found[name] = (value, here)
+    return found
+
+
+def _describe_rule(rule: Rule, known: Mapping[str, Json]) -> str:
+    """The numbers that the rule was about."""
+    shown = dict.fromkeys(list_names(rule.require))
+    return ", ".join(f"{name} is {known.get(name)}" for name in shown)
 
 
 def check_value(parameter: Parameter, value: Json, place: Place) -> list[Fault]:
@@ -59,6 +121,8 @@ def check_value(parameter: Parameter, value: Json, place: Place) -> list[Fault]:
         return [Fault("value_choice", f"{name} must be one of {', '.join(parameter.choices)}", place, hint)]
     if isinstance(value, int | float) and not isinstance(value, bool):
         return check_bounds(name, value, (parameter.minimum, parameter.maximum), place)
+    if isinstance(value, list) and parameter.items is not None:
+        return _check_items(parameter, parameter.items, value, place)
     return []
 
 
@@ -70,6 +134,14 @@ def check_bounds(name: str, value: float, bounds: tuple[float | None, float | No
     if most is not None and value > most:
         return [Fault("value_bounds", f"{name} is {value}, the most is {most:g}", place)]
     return []
+
+
+def _check_items(parameter: Parameter, wanted: ParameterType, values: list[Json], place: Place) -> list[Fault]:
+    wrong = next((value for value in values if not has_type(wanted, value)), None)
+    if wrong is None:
+        return []
+    message = f"each of {parameter.name} must be {_WANTED[wanted]}, not {describe_value(wrong)}"
+    return [Fault("value_type", message, place, hint_for_type(wanted, wrong))]
 
 
 def has_type(wanted: ParameterType, value: Json) -> bool:

@@ -84,7 +84,7 @@ class LockedBindings(_Part):
     """What the experiment's own files rely on."""
 
     entry_kind: EntryKind
-    entry_file: ShortText
+    entry_value: ShortText
     parameters: dict[str, LockedParameter] = {}
 
 
@@ -118,10 +118,10 @@ def build_lock(recipe: Recipe, runtime: Runtime) -> Lock:
         framework=LockedFramework(kind=recipe.framework, version=runtime.version, runtime=runtime.id),
         bindings=LockedBindings(
             entry_kind=recipe.entry.kind,
-            entry_file=recipe.entry.file,
+            entry_value=recipe.entry.value,
             parameters={
                 parameter.name: LockedParameter(path=parameter.path, type=parameter.type)
-                for parameter in recipe.parameters
+                for parameter in recipe.at(runtime.version).parameters
             },
         ),
         requires=LockedNeeds(core=recipe.requires_core),
@@ -170,15 +170,15 @@ def compare_lock(lock: Lock, catalog: Mapping[str, Recipe], core_version: str) -
         return LockStanding(LockState.INCOMPATIBLE, why)
     if (recipe.manifest_digest, recipe.template_digest) == (lock.recipe.manifest_digest, lock.recipe.template_digest):
         return LockStanding(LockState.CURRENT)
-    broken = _find_broken_binding(lock.bindings, recipe)
+    broken = _find_broken_binding(lock.bindings, recipe.at(lock.framework.version))
     if broken:
         return LockStanding(LockState.INCOMPATIBLE, broken)
     return LockStanding(LockState.COMPATIBLE, f"made with version {lock.recipe.version}, here is {recipe.version}")
 
 
 def _find_broken_binding(bindings: LockedBindings, recipe: Recipe) -> str | None:
-    if (bindings.entry_kind, bindings.entry_file) != (recipe.entry.kind, recipe.entry.file):
-        return f"the method now starts {recipe.entry.file}, the experiment was made for {bindings.entry_file}"
+    if (bindings.entry_kind, bindings.entry_value) != (recipe.entry.kind, recipe.entry.value):
+        return f"the method now starts {recipe.entry.value}, the experiment was made for {bindings.entry_value}"
     present = {parameter.name: parameter for parameter in recipe.parameters}
     for name, locked in bindings.parameters.items():
         parameter = present.get(name)

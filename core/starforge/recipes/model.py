@@ -1,55 +1,104 @@
 """What a recipe is: a published training method, described by data alone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from starforge.contract.canonical import Json, digest_json
 from starforge.contract.ids import Digest
+from starforge.runner.versions import is_in_range
 
+Texts = Mapping[str, str]
+"""A sentence for people by language: `en` and `zh-Hans`."""
 ParameterType = Literal["text", "int", "number", "bool", "list", "map", "any"]
 EntryKind = Literal["file", "module", "experiment"]
-MetricKind = Literal["report", "trainer", "jsonl", "tensorboard"]
+MetricKind = Literal["report", "trainer", "jsonl", "tensorboard", "lm_eval"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """What is different about a parameter or a rule in some versions of the framework.
+
+    `changes` holds members of the parameter by name.
+    """
+
+    versions: str
+    changes: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One hyperparameter. `path` is where it stands in the framework's own configuration."""
+    """One hyperparameter, under the framework's own name.
+
+    `path` is where it stands in the framework's own configuration. `versions` is the range of the framework's versions
+    that have it, `variants` what is different in some of them. `items` is the type of a list's members. A default of
+    None is left to the framework, and such a parameter may be null.
+    """
 
     name: str
     group: str
     type: ParameterType
     path: str
-    help: str
+    help: Texts
     default: Json = None
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    items: ParameterType | None = None
+    versions: str = ""
+    variants: tuple[Variant, ...] = ()
+
+    def at(self, version: str) -> "Parameter":
+        """The parameter as the framework's `version` has it."""
+        found = self
+        for variant in self.variants:
+            if is_in_range(version, variant.versions):
+                found = replace(found, **variant.changes)
+        return replace(found, variants=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What several hyperparameters must keep together. `require` and `when` are expressions of `recipes.rules`."""
+
+    require: str
+    message: Texts
+    when: str = ""
+    versions: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """One version of the framework that the recipe runs on: the image that holds it and what that must offer."""
+    """One version of the framework that the recipe runs on: an image that holds it, and what any image must offer.
+
+    `image` is None where nobody publishes one; `modules` are distributions with PEP 440 ranges. `fixed` adds to what
+    the recipe fixes.
+    """
 
     id: str
     version: str | None
-    image: str
+    image: str | None
     python: str = ""
     modules: Mapping[str, str]
+    fixed: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What the adapter starts: `file` is the experiment's file that must exist."""
+    """What the adapter starts.
+
+    `experiment`: `value` is a file of the experiment's folder, which must exist. `module`: a Python module of the
+    image. `file`: a file of the image.
+    """
 
     kind: EntryKind
-    file: str
+    value: str
     executable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricOrigin:
-    """Where the curves come from; `path` is relative to the experiment."""
+    """Where the curves come from; `path` as in the capsule's MetricSource."""
 
     kind: MetricKind
     path: str | None = None
@@ -76,17 +125,23 @@ class Checkpoints:
 class Completion:
     """When the training is complete; the meaning of each kind is the capsule's."""
 
-    kind: Literal["finish", "steps", "unknown"]
+    kind: Literal["finish", "steps", "file", "unknown"]
     total_steps_parameter: str | None = None
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A published method. `open_parameters` takes hyperparameters that the recipe does not know."""
+    """A published method.
+
+    `open_parameters` takes hyperparameters that the recipe does not know. `platform_parameters` are the framework's
+    keys that no experiment sets; a name that ends in `.` covers all below it. `fixed` is what the method itself sets,
+    in the framework's own names. `options` are what the adapter alone understands.
+    """
 
     name: str
     version: str
-    summary: Mapping[str, str]
+    summary: Texts
     framework: str
     adapter: str
     entry: Entry
@@ -94,6 +149,9 @@ class Recipe:
     parameters: tuple[Parameter, ...]
     open_parameters: bool
     platform_parameters: tuple[str, ...]
+    fixed: Mapping[str, Json]
+    options: Mapping[str, Json]
+    rules: tuple[Rule, ...]
     runtimes: tuple[Runtime, ...]
     metrics: tuple[MetricOrigin, ...]
     primary_metric: PrimaryMetric | None
@@ -117,6 +175,18 @@ class Recipe:
     def find_runtime(self, runtime_id: str) -> Runtime | None:
         """The runtime of that id, or None when the recipe does not offer it."""
         return next((runtime for runtime in self.runtimes if runtime.id == runtime_id), None)
+
+    def find_version(self, version: str | None) -> Runtime | None:
+        """The runtime with that version of the framework, or None when the recipe does not offer it."""
+        return next((runtime for runtime in self.runtimes if runtime.version == version), None)
+
+    def at(self, version: str | None) -> "Recipe":
+        """The recipe with the parameters and rules that the framework's `version` has; whole where that is None."""
+        if version is None:
+            return self
+        parameters = (one.at(version) for one in self.parameters if is_in_range(version, one.versions))
+        rules = tuple(rule for rule in self.rules if is_in_range(version, rule.versions))
+        return replace(self, parameters=tuple(parameters), rules=rules)
 
 
 def digest_recipe(manifest: Digest, template: Digest) -> Digest:

@@ -99,7 +99,8 @@ def apply_plan(capsule: contract.Capsule, places: Places, resume: Optional[Commi
                 file.write(_replace(text, words))
         except OSError as error:
             raise _refuse_unmade(f"the file {name}", error) from error
-    for name, target in capsule.inputs.items():
+    links = {name: _replace(target, words) for name, target in capsule.plan.links.items()}
+    for name, target in {**capsule.inputs, **links}.items():
         path = _inside(root, name)
         if os.path.lexists(path):
             raise _refuse(f"the input {name} is already a file of the workspace: rename one")
@@ -124,7 +125,9 @@ def build_launch(
     environment.pop(contract.ENV_RESUME_FROM, None)
     if resume is not None:
         environment[contract.ENV_RESUME_FROM] = resume.path
-    environment["PYTHONPATH"] = _build_python_path(plan, places.runner, environment.get("PYTHONPATH", ""))
+    environment["PYTHONPATH"] = _build_python_path(
+        plan, places.runner, [_replace(entry, words) for entry in plan.python_path], environment.get("PYTHONPATH", "")
+    )
     for name, value in secrets.values.items():
         if name != contract.INGEST_TOKEN_NAME:
             environment[name] = value.decode("utf-8", "surrogateescape")
@@ -147,10 +150,16 @@ def _build_job_names(capsule: contract.Capsule, places: Places, report_file: str
     }
 
 
-def _build_python_path(plan: contract.Plan, runner: str, existing: str) -> str:
+def replace_places(text: str, places: Places, resume: Optional[Committed] = None) -> str:
+    """Give `text` with the PLACE_ words replaced by the attempt's paths."""
+    return _replace(text, _build_words(places, resume))
+
+
+def _build_python_path(plan: contract.Plan, runner: str, own: List[str], existing: str) -> str:
     entries = [runner]
     if any(source.kind == "trainer" for source in plan.metric_sources):
         entries.append(os.path.join(runner, HOOK_DIRECTORY))
+    entries += own
     return os.pathsep.join([*entries, existing] if existing else entries)
 
 
@@ -161,6 +170,7 @@ def _build_words(places: Places, resume: Optional[Committed]) -> List[Tuple[str,
         (contract.PLACE_OUT, places.out),
         (contract.PLACE_PYTHON, sys.executable),
         (contract.PLACE_RESUME, resume.path if resume is not None else ""),
+        (contract.PLACE_RESUME_STEP, str(resume.step) if resume is not None else ""),
     ]
 
 

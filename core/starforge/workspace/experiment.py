@@ -126,7 +126,8 @@ def _read_lock(experiment: Experiment) -> None:
     catalog = load_catalog()
     standing = compare_lock(lock, catalog, starforge.__version__)
     experiment.lock, experiment.lock_state = lock, standing.state
-    experiment.recipe = catalog.get(lock.recipe.name)
+    recipe = catalog.get(lock.recipe.name)
+    experiment.recipe = recipe.at(lock.framework.version) if recipe else None
     hint = f"`sf new NAME --method {lock.recipe.name}` makes an experiment of the present version to move to"
     if not standing.usable:
         hint = hint if experiment.recipe else "`sf methods` lists what is published"
@@ -162,7 +163,9 @@ def _check_entry(experiment: Experiment) -> None:
     if experiment.recipe is None:
         return
     entry = experiment.recipe.entry
-    shown = f"{experiment.folder}/{entry.file}"
+    if entry.kind != "experiment":
+        return
+    shown = f"{experiment.folder}/{entry.value}"
     file, place = experiment.project.root / shown, Place(shown)
     if not file.is_file():
         message = f"{shown} is missing: {experiment.recipe.name} starts it"

@@ -12,18 +12,19 @@ import starforge
 from starforge.contract.jobspec import JobSpec, parse_jobspec
 from starforge.errors import NotFound, ProjectError
 from starforge.recipes.adapters import build_plan
+from starforge.recipes.adapters.inputs import InputPaths, PlanInputs
 from starforge.recipes.catalog import load_catalog, load_method, load_recipe, load_recipes, load_template
 
 MANIFEST = """\
 name: demo/fit
 version: "1"
-summary: {en: Fit}
+summary: {en: Fit, zh-Hans: 拟合}
 framework: demo
 adapter: custom
-entry: {kind: file, file: train.py}
+entry: {kind: file, value: train.py}
 roles: [train]
 parameters:
-  - {name: lr, group: optim, type: number, path: optim.lr, help: The step size, minimum: 0}
+  - {name: lr, group: optim, type: number, path: optim.lr, help: {en: The step size, zh-Hans: 步长}, minimum: 0}
 runtimes: [{id: demo-1, version: "1.0", image: "demo:1"}]
 metrics: [{kind: report}]
 checkpoints: {kind: none}
@@ -59,7 +60,7 @@ def spec(**hyperparameters: JsonValue) -> JobSpec:
 
 def test_the_custom_method_comes_with_the_installation() -> None:
     recipe = load_catalog()["custom/custom"]
-    assert (recipe.entry.file, recipe.entry.executable, recipe.open_parameters) == ("train.sh", True, True)
+    assert (recipe.entry.value, recipe.entry.executable, recipe.open_parameters) == ("train.sh", True, True)
     assert set(recipe.summary) == {"en", "zh-Hans"}
 
 
@@ -95,7 +96,11 @@ def test_an_unknown_method_is_answered_with_the_nearest_name() -> None:
 
 
 def test_the_plan_of_a_custom_job_starts_its_script_in_the_experiments_folder() -> None:
-    plan = build_plan(load_method("custom/custom"), spec(lr=0.1), resume=True)
+    recipe = load_method("custom/custom")
+    paths = InputPaths(train="@FORGE_WORK_DIR@/data/train.jsonl")
+    inputs = PlanInputs(recipe=recipe, runtime=recipe.runtimes[0], spec=spec(lr=0.1), paths=paths, resume=True)
+    plan = build_plan(inputs)
+    assert plan.env == {"FORGE_TRAIN_DATA": "@FORGE_WORK_DIR@/data/train.jsonl"}
     assert (plan.argv, plan.cwd) == (("bash", "train.sh"), "experiments/first")
     assert (plan.checkpoint.kind, plan.complete.kind, plan.metric_sources[0].kind) == ("manifest", "finish", "report")
 

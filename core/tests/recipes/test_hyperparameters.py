@@ -9,12 +9,13 @@ from starforge.recipes.hyperparameters import check_hyperparameters
 from starforge.recipes.model import Parameter
 from starforge.recipes.yaml12 import Document, read_yaml
 
+TEXTS = {"en": "x", "zh-Hans": "x"}
 PARAMETERS = (
-    Parameter(name="learning_rate", group="optim", type="number", path="lr", help="x", minimum=0, maximum=1),
-    Parameter(name="steps", group="optim", type="int", path="steps", help="x", default=10, minimum=1),
-    Parameter(name="bf16", group="run", type="bool", path="bf16", help="x", default=True),
-    Parameter(name="scheduler", group="optim", type="text", path="s", help="x", choices=("cosine", "linear")),
-    Parameter(name="targets", group="lora", type="list", path="t", help="x", default=[]),
+    Parameter(name="learning_rate", group="optim", type="number", path="lr", help=TEXTS, minimum=0, maximum=1),
+    Parameter(name="steps", group="optim", type="int", path="steps", help=TEXTS, default=10, minimum=1),
+    Parameter(name="bf16", group="run", type="bool", path="bf16", help=TEXTS, default=True),
+    Parameter(name="scheduler", group="optim", type="text", path="s", help=TEXTS, choices=("cosine", "linear")),
+    Parameter(name="targets", group="lora", type="list", path="t", help=TEXTS, default=[]),
 )
 
 

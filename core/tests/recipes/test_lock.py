@@ -11,12 +11,13 @@ from starforge.recipes.catalog import load_method
 from starforge.recipes.lock import Lock, LockState, build_lock, compare_lock, load_lock, render_lock
 from starforge.recipes.model import Parameter, Recipe
 
+TEXTS = {"en": "x", "zh-Hans": "x"}
 OTHER = Digest("sha256:" + "1" * 64)
 
 
 @pytest.fixture
 def recipe() -> Recipe:
-    parameter = Parameter(name="lr", group="optim", type="number", path="optim.lr", help="The step size")
+    parameter = Parameter(name="lr", group="optim", type="number", path="optim.lr", help=TEXTS)
     return replace(load_method("custom/custom"), parameters=(parameter,))
 
 
@@ -55,9 +56,9 @@ def test_a_method_that_changed_around_the_same_bindings_is_compatible(recipe: Re
     "changes",
     [
         {"parameters": ()},
-        {"entry": replace(load_method("custom/custom").entry, file="run.sh")},
-        {"parameters": (Parameter(name="lr", group="optim", type="text", path="optim.lr", help="x"),)},
-        {"parameters": (Parameter(name="lr", group="optim", type="number", path="lr", help="x"),)},
+        {"entry": replace(load_method("custom/custom").entry, value="run.sh")},
+        {"parameters": (Parameter(name="lr", group="optim", type="text", path="optim.lr", help=TEXTS),)},
+        {"parameters": (Parameter(name="lr", group="optim", type="number", path="lr", help=TEXTS),)},
     ],
     ids=["parameter gone", "other entry", "other type", "other path"],
 )

@@ -1,7 +1,7 @@
 """From a JobSpec to a LaunchRequest: pure, so that a test compares the whole."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from starforge.contract import capsule as c
@@ -10,6 +10,7 @@ from starforge.contract.ids import AttemptId, Digest, job_of, number_of
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.launch import LaunchRequest, Mount, Network, Secret
 from starforge.recipes.adapters import build_plan
+from starforge.recipes.adapters.inputs import InputPaths, PlanInputs
 from starforge.recipes.model import Recipe
 from starforge_console.assembly.layout import WORKSPACE_IN_CONTAINER, StorageLayout
 from starforge_console.domain.pools import build_pools
@@ -20,7 +21,7 @@ class Placed:
     """What the console knows of an attempt when it is assembled.
 
     `user` is `uid:gid`, or None for the image's own user. `resume_from` holds the checkpoint folders of older attempts,
-    newest first.
+    newest first. `inputs` is where the container finds what the job reads.
     """
 
     attempt: AttemptId
@@ -30,12 +31,22 @@ class Placed:
     user: str | None
     ingest_url: str
     resume_from: Sequence[Path] = ()
+    inputs: InputPaths = field(default_factory=InputPaths)
 
 
 def build_capsule(spec: JobSpec, recipe: Recipe, placed: Placed) -> c.Capsule:
     """What the runner reads inside the container."""
-    plan = build_plan(recipe, spec, resume=spec.spec.lifecycle.resume == "auto")
-    runtime = next((one for one in recipe.runtimes if one.version == spec.spec.framework.version), recipe.runtimes[0])
+    version = spec.spec.framework.version
+    runtime = recipe.find_version(version) or recipe.runtimes[0]
+    plan = build_plan(
+        PlanInputs(
+            recipe=recipe.at(version),
+            runtime=runtime,
+            spec=spec,
+            paths=placed.inputs,
+            resume=spec.spec.lifecycle.resume == "auto",
+        )
+    )
     modules = tuple(c.Requirement(module, specifier) for module, specifier in runtime.modules.items())
     return c.Capsule(
         version=c.CAPSULE_VERSION,

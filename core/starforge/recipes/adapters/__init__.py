@@ -3,27 +3,22 @@
 from typing import Final
 
 from starforge.contract.capsule import Plan
-from starforge.contract.jobspec import JobSpec
 from starforge.errors import Bug
 from starforge.recipes.adapters import custom
-from starforge.recipes.model import Recipe
+from starforge.recipes.adapters.inputs import PlanInputs
 
 _ADAPTERS: Final = {"custom": custom.build_plan}
 
 
-def build_plan(recipe: Recipe, spec: JobSpec, *, resume: bool) -> Plan:
-    """What the runner starts for `spec`. Pure.
-
-    Args:
-        recipe: The method as published here.
-        spec: The submission.
-        resume: Whether this attempt may continue from an earlier attempt's checkpoint.
+def build_plan(inputs: PlanInputs) -> Plan:
+    """What the runner starts. Pure.
 
     Raises:
         Bug: the recipe names an adapter that this version does not have.
 
     """
-    adapter = _ADAPTERS.get(recipe.adapter)
+    adapter = _ADAPTERS.get(inputs.recipe.adapter)
     if adapter is None:
-        raise Bug(f"recipe {recipe.name} names the adapter {recipe.adapter!r}", why=f"known: {', '.join(_ADAPTERS)}")
-    return adapter(recipe, spec, resume=resume)
+        what = f"recipe {inputs.recipe.name} names the adapter {inputs.recipe.adapter!r}"
+        raise Bug(what, why=f"known: {', '.join(_ADAPTERS)}")
+    return adapter(inputs)

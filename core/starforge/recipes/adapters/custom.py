@@ -1,26 +1,28 @@
 """The adapter of custom jobs: start `train.sh` in the experiment's folder and take what it reports."""
 
-from starforge.contract.capsule import CheckpointRule, CompleteRule, MetricSource, Plan
-from starforge.contract.jobspec import JobSpec
-from starforge.recipes.model import Recipe
+from starforge.contract.capsule import Plan
+from starforge.recipes.adapters.inputs import PlanInputs
+from starforge.recipes.adapters.rules import build_checkpoint_rule, build_complete_rule, build_metric_sources
+
+ENV_MODEL = "FORGE_MODEL"
+ENV_TRAIN = "FORGE_TRAIN_DATA"
+ENV_VALIDATION = "FORGE_VALIDATION_DATA"
+ENV_START = "FORGE_INIT_FROM"
 
 
-def build_plan(
-    recipe: Recipe,
-    spec: JobSpec,
-    *,
-    resume: bool,  # noqa: ARG001 - every adapter is called alike; this one leaves resuming to the script
-) -> Plan:
+def build_plan(inputs: PlanInputs) -> Plan:
     """The plan of a custom job. Pure.
 
-    The script finds the newest committed checkpoint, where the attempt was given one, in `FORGE_RESUME_FROM`.
+    The script finds its inputs in FORGE_MODEL, FORGE_TRAIN_DATA, FORGE_VALIDATION_DATA and FORGE_INIT_FROM, each unset
+    where the job has none, and the newest committed checkpoint, where the attempt was given one, in FORGE_RESUME_FROM.
     """
+    paths = inputs.paths
+    named = {ENV_MODEL: paths.model, ENV_TRAIN: paths.train, ENV_VALIDATION: paths.validation, ENV_START: paths.start}
     return Plan(
-        argv=("bash", recipe.entry.file),
-        cwd=spec.spec.entry.value,
-        metric_sources=tuple(MetricSource(kind=metric.kind, path=metric.path) for metric in recipe.metrics),
-        checkpoint=CheckpointRule(
-            kind=recipe.checkpoints.kind, pattern=recipe.checkpoints.pattern, complete=recipe.checkpoints.complete
-        ),
-        complete=CompleteRule(kind=recipe.completion.kind),
+        argv=("bash", inputs.recipe.entry.value),
+        env={name: path for name, path in named.items() if path is not None},
+        cwd=inputs.folder,
+        metric_sources=build_metric_sources(inputs),
+        checkpoint=build_checkpoint_rule(inputs),
+        complete=build_complete_rule(inputs),
     )

@@ -8,6 +8,7 @@ TIME_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 _SIZE_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP: Final = 1024
+_LEFT_OUT: Final = " [\u2026] "
 _ROUNDED_UP: Final = _STEP - 0.05
 
 
@@ -51,6 +52,14 @@ def join_sentences(*parts: str) -> str:
     said = [part for part in parts if part]
     ended = [part if part.endswith((".", "?", "!")) else f"{part}." for part in said[:-1]]
     return " ".join([*ended, *said[-1:]])
+
+
+def cut_middle(text: str, most: int) -> str:
+    """`text` in at most `most` characters (16 or more): of a longer one its beginning and its end."""
+    if len(text) <= most:
+        return text
+    half = (most - len(_LEFT_OUT)) // 2
+    return f"{text[:half]}{_LEFT_OUT}{text[-half:]}"
 
 
 def describe_nearest(word: str, known: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 
 from starforge.contract.launch import RegistryLogin
 from starforge.errors import BackendUnreachable, Unavailable
+from starforge.wording import cut_middle
 
 Document: TypeAlias = dict[str, Any]
 """A JSON object as the engine sends it; its members are named in the engine's API reference."""
@@ -26,20 +27,24 @@ OLDEST_API: Final = (1, 40)
 _READ_TIMEOUT_S: Final = 15.0
 _START_TIMEOUT_S: Final = 60.0
 _FRAME_HEADER_BYTES: Final = 8
+_LONGEST_MESSAGE: Final = 8192
 _PEER: Final = struct.Struct("iII")
 _OTHER_API: Final = re.compile(r"client version \S+ is too (?:old|new)")
 _MUTE: Final = (OSError, http.client.HTTPException)
 
 
 class EngineError(Unavailable):
-    """The engine answered, and the answer is an error: `status` and its own `message`."""
+    """The engine answered, and the answer is an error: `status` and its own `message`, in 8192 characters at most.
+
+    A registry's answer stands in it, whose length nobody bounds.
+    """
 
     code = "engine_error"
 
     def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"the engine answered {status}: {message}")
         self.status = status
-        self.message = message
+        self.message = cut_middle(message, _LONGEST_MESSAGE)
+        super().__init__(f"the engine answered {status}: {self.message}")
 
 
 class _Connection(http.client.HTTPConnection):

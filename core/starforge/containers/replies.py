@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from starforge.wording import cut_middle
+
+_LOOKED_AT: Final = 16_384
+"""Some patterns take time that grows with the square of the length."""
+
 
 class Fault(StrEnum):
     """Whose fault a reply tells of."""
@@ -53,7 +58,8 @@ def row(pattern: str, fault: Fault, meaning: str, advice: str) -> Row:
 
 
 def find_reply(rows: Iterable[Row], said: str) -> Reply | None:
-    """What the first of `rows` that fits `said` means, or None."""
+    """What the first of `rows` that fits `said` means, or None. Of very long words the beginning and the end count."""
+    said = cut_middle(said, _LOOKED_AT)
     for one in rows:
         match = one.pattern.search(said)
         if match is not None:

@@ -3,6 +3,7 @@ import pytest
 from starforge.errors import StarForgeError
 from starforge.wording import (
     count_of,
+    cut_middle,
     describe_bytes,
     describe_duration,
     describe_nearest,
@@ -55,6 +56,11 @@ def test_a_size_is_told_in_the_binary_unit_that_suits_it(count: int, text: str) 
 
 def test_sentences_are_joined_by_the_sign_that_they_lack() -> None:
     assert join_sentences("one", "", "two.", "three?", "four") == "one. two. three? four"
+
+
+def test_of_a_text_that_is_too_long_the_middle_is_left_out() -> None:
+    assert cut_middle("x" * 20, 20) == "x" * 20
+    assert cut_middle("the beginning, and much more, and the end", 20) == "the beg [\u2026] the end"
 
 
 def test_an_error_reads_as_its_three_parts() -> None:

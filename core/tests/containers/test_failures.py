@@ -101,3 +101,11 @@ def test_only_an_init_that_said_nothing_else_is_a_failed_start() -> None:
     assert find_init_refusal(b"[FATAL tini (7)] exec bash failed: Permission denied\n").endswith("Permission denied")
     assert find_init_refusal(b"step 1\n" + line) == ""
     assert find_init_refusal(b"") == ""
+
+
+def test_the_engines_words_are_kept_in_a_length_that_can_be_shown() -> None:
+    error = EngineError(500, "toomanyrequests: " + "x" * 1_000_000 + " the end")
+    assert len(error.message) <= 8192
+    assert error.message.endswith(" the end")
+    assert classify_pull(error) is PullTrouble.PASSING
+    assert len(str(error)) < 8300

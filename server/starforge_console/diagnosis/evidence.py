@@ -71,22 +71,28 @@ def parse_evidence(content: bytes, name: str) -> Evidence:
         raise InputError(f"{name} is empty", next_step="give evidence.json, docker inspect, or the engine's words")
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: nested beyond what any evidence is
         return Evidence(words=text)
     if isinstance(document, list) and len(document) == 1:
         document = document[0]
     if isinstance(document, str):
-        return Evidence(words=document)
+        return _read_words(document, name)
     if not isinstance(document, dict):
         raise InputError(f"{name} holds JSON that is no evidence", why="it must be one object", next_step=_WANTED)
     if isinstance(document.get("State"), dict):
         return _read_inspected(document["State"])
     if set(document) == {"message"} and isinstance(document["message"], str):
-        return Evidence(words=document["message"])
+        return _read_words(document["message"], name)
     return _read_document(document, name)
 
 
 _WANTED: Final = "the members are: " + ", ".join(_Document.model_fields)
+
+
+def _read_words(words: str, name: str) -> Evidence:
+    if not words.strip():
+        raise InputError(f"{name} says nothing of an end", next_step=_WANTED)
+    return Evidence(words=words)
 
 
 def _read_inspected(state: dict[str, Any]) -> Evidence:

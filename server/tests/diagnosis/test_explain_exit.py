@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,24 @@ def test_words_of_an_engine_are_told_apart_by_their_cause(words: str, fault: str
         assert reason is None or answer["reason"] == reason
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "failed to register layer: " * 100_000 + "\ntoomanyrequests: slow down",
+        "toomanyrequests: slow down\n" + "1" * 3_000_000,
+    ],
+    ids=["at the end", "at the beginning"],
+)
+def test_words_without_an_end_are_explained_by_their_beginning_and_their_end(words: str) -> None:
+    began = time.monotonic()
+    assert explain(words)["fault"] == "retryable_infrastructure"
+    assert time.monotonic() - began < 10, "with all of them it takes hours"
+
+
+def test_brackets_without_an_end_are_words_that_nobody_knows() -> None:
+    assert explain("[" * 100_000)["fault"] == "unknown"
+
+
 def test_what_an_image_lacks_is_named() -> None:
     assert explain(CAUSE + 'exec: "python": executable file not found')["summary"] == '"python" is not in the image'
     assert "linux/arm64" in explain("no matching manifest for linux/arm64 in the manifest list entries")["summary"]
@@ -161,6 +180,8 @@ def test_evidence_of_ours_is_decided_as_the_scheduler_would() -> None:
         ("[1, 2]", "no evidence"),
         ('{"exitcode": 1}', "exitcode"),
         ('{"desired": "stop"}', "says nothing of an end"),
+        ('{"message": " "}', "says nothing of an end"),
+        ('""', "says nothing of an end"),
         ('{"record": {"code": 1}}', "lacks its member"),
     ],
 )

@@ -34,9 +34,9 @@ _MUTE: Final = (OSError, http.client.HTTPException)
 
 
 class EngineError(Unavailable):
-    """The engine answered, and the answer is an error: `status` and its own `message`, in 8192 characters at most.
+    """The engine answered, and the answer is an error: `status` and its own `message`.
 
-    A registry's answer stands in it, whose length nobody bounds.
+    Of a message beyond 8192 characters the middle is left out: a registry's answer may stand in it, of any length.
     """
 
     code = "engine_error"
@@ -154,9 +154,10 @@ class Engine:
         query = urlencode({"all": "1", "filters": json.dumps({"label": labels})})
         return cast("list[Document]", self._decode(self._text("GET", "/containers/json?" + query)))
 
-    def inspect(self, container: str) -> Document:
-        """State, Config and HostConfig of one container."""
-        return self._json("GET", f"/containers/{container}/json")
+    def inspect(self, container: str, timeout_s: float | None = None) -> Document:
+        """State, Config and HostConfig of one container; `timeout_s` is how long that may take, where it matters."""
+        path = f"/containers/{container}/json"
+        return cast("Document", self._decode(self._text("GET", path, timeout_s=timeout_s)))
 
     def kill(self, container: str, signal: str) -> None:
         """Send a signal to the container's first process."""

@@ -14,6 +14,7 @@ from starforge.recipes.model import (
     EntryKind,
     MetricKind,
     MetricOrigin,
+    Need,
     Parameter,
     ParameterType,
     PrimaryMetric,
@@ -129,6 +130,7 @@ class Shared(_Part):
     platform_parameters: tuple[str, ...] = ()
     fixed: dict[str, JsonValue] = Field(default_factory=dict)
     options: dict[str, JsonValue] = Field(default_factory=dict)
+    removed: dict[str, _Texts] = Field(default_factory=dict)
     rules: tuple[_RulePart, ...] = ()
     runtimes: tuple[_RuntimePart, ...] = ()
 
@@ -150,6 +152,7 @@ class Manifest(Shared):
     checkpoints: _CheckpointPart
     completion: _CompletionPart
     actions: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
     requires_core: ShortText
 
     @model_validator(mode="after")
@@ -173,6 +176,7 @@ class Manifest(Shared):
                 "platform_parameters": (*self.platform_parameters, *shared.platform_parameters),
                 "fixed": {**shared.fixed, **self.fixed},
                 "options": {**shared.options, **self.options},
+                "removed": {**shared.removed, **self.removed},
                 "rules": (*self.rules, *shared.rules),
                 "runtimes": self.runtimes or shared.runtimes,
             }
@@ -201,6 +205,8 @@ class Manifest(Shared):
             checkpoints=Checkpoints(**self.checkpoints.model_dump()),
             completion=Completion(**self.completion.model_dump()),
             actions=self.actions,
+            needs=self.needs,
+            removed={name: texts.by_language() for name, texts in self.removed.items()},
             requires_core=self.requires_core,
             manifest_digest=manifest_digest,
             template_digest=template_digest,

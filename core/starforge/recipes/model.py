@@ -13,6 +13,7 @@ Texts = Mapping[str, str]
 ParameterType = Literal["text", "int", "number", "bool", "list", "map", "any"]
 EntryKind = Literal["file", "module", "experiment"]
 MetricKind = Literal["report", "trainer", "jsonl", "tensorboard", "lm_eval"]
+Need = Literal["model", "train"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +137,10 @@ class Recipe:
 
     `open_parameters` takes hyperparameters that the recipe does not know. `platform_parameters` are the framework's
     keys that no experiment sets; a name that ends in `.` covers all below it. `fixed` is what the method itself sets,
-    in the framework's own names. `options` are what the adapter alone understands.
+    in the framework's own names. `options` are what the adapter alone understands; with `interpolations` a text that
+    holds `${...}` may stand for any value, because the framework resolves it itself. `needs` are the inputs without
+    which no job starts: a model (or `init_from`) and training data. `removed` are names that the framework once had,
+    each with what to do instead.
     """
 
     name: str
@@ -161,6 +165,8 @@ class Recipe:
     requires_core: str
     manifest_digest: Digest
     template_digest: Digest
+    needs: tuple[Need, ...] = ()
+    removed: Mapping[str, Texts] = field(default_factory=dict)
 
     @property
     def digest(self) -> Digest:

@@ -17,7 +17,7 @@ from starforge.trust.certificates import Identity, make_identity
 from starforge.trust.signatures import Signer
 from starforge_forgelet.console import ConsoleLink
 from starforge_forgelet.node import build_gpus
-from starforge_forgelet.settings import NodeSettings
+from starforge_forgelet.settings import NodeSettings, require_storage_root
 from starforge_forgelet.state import NodeIdentity, NodeState
 
 DEFAULT_PORT: Final = 7070
@@ -50,13 +50,23 @@ async def join(joining: Joining, settings: NodeSettings) -> Joined:
 
     Raises:
         InputError: what was given cannot be used.
-        ProjectError: the state directory cannot be used, or the storage root differs from the console's.
+        ProjectError: the state directory cannot be used, or the storage root differs from the console's. In the latter
+            case the identity is kept: joining again is the same node, and needs no other use of the token.
+        Conflict: another join is at work here.
+        NodeFault: the state directory cannot be written; the console was not asked.
         Refused, Unavailable: the console's answer, or none.
 
     """
     server = check_server(joining.server)
     state = NodeState(settings.state_dir)
     state.prepare()
+    with state.hold():
+        joined = await _join(joining, settings, state, server)
+    require_storage_root(settings, joined.answer.storage_root)
+    return joined
+
+
+async def _join(joining: Joining, settings: NodeSettings, state: NodeState, server: str) -> Joined:
     advertise = joining.advertise or f"{find_own_address(server)}:{joining.port}"
     check_advertise(advertise)
     hostname = socket.gethostname()
@@ -74,12 +84,12 @@ async def join(joining: Joining, settings: NodeSettings) -> Joined:
         gpus_unknown=survey.reason if isinstance(survey, NotKnown) else "",
         **_prove_identity(state, new),
     )
+    state.require_room(new.pem)
     link = ConsoleLink(server)
     try:
         answer = await link.join(request)
     finally:
         await link.close()
-    _require_storage(settings, answer)
     identity = _build_identity(server, advertise, answer)
     state.write_identity(identity, new.pem, answer.fence, answer.epoch)
     return Joined(identity, answer)
@@ -136,16 +146,6 @@ def _prove_identity(state: NodeState, new: Identity) -> dict[str, str]:
         return {}
     message = signed_bytes(REJOIN_PURPOSE, before.install, before.node, (0, 0), new.certificate.encode())
     return {"rejoin": before.node, "rejoin_proof": base64.b64encode(signer.sign(message)).decode("ascii")}
-
-
-def _require_storage(settings: NodeSettings, answer: JoinAnswer) -> None:
-    own = settings.storage_root
-    if own is not None and str(own) != answer.storage_root:
-        raise ProjectError(
-            f"FORGE_STORAGE_ROOT is {own} here and {answer.storage_root} on the console",
-            why="the share must be mounted at the same path on the console and on every machine",
-            next_step="mount it there, or correct the setting, then join again",
-        )
 
 
 def _build_identity(server: str, advertise: str, answer: JoinAnswer) -> NodeIdentity:

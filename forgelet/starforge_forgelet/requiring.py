@@ -2,9 +2,10 @@
 
 from starforge.containers import labels
 from starforge.containers.engine import Engine
+from starforge.containers.listing import load_listing
 from starforge.errors import Conflict, NotFound
-from starforge.trust.signatures import Signer
-from starforge_forgelet.settings import NodeSettings
+from starforge_forgelet.credential import load_credential
+from starforge_forgelet.settings import NodeSettings, require_storage_root
 from starforge_forgelet.state import NodeState
 
 _IDLE = frozenset({labels.State.CREATED.value, labels.State.EXITED.value, labels.State.DEAD.value})
@@ -14,11 +15,14 @@ def require_joined(settings: NodeSettings, console: str) -> None:
     """Raises NotFound, Conflict or ProjectError unless this machine has joined `console` and can still prove it."""
     state = NodeState(settings.state_dir)
     identity = state.load_identity()
-    Signer(state.load_pem())
+    load_credential(state, identity)
+    state.load_epoch()
+    state.load_fence()
     if identity.server != console.rstrip("/"):
         raise Conflict(
             f"this machine has joined {identity.server}, not {console}", next_step="join again to move it there"
         )
+    require_storage_root(settings, identity.storage_root)
 
 
 def require_idle(settings: NodeSettings) -> None:
@@ -27,7 +31,7 @@ def require_idle(settings: NodeSettings) -> None:
         identity = NodeState(settings.state_dir).load_identity()
     except NotFound:
         return  # it has never run a job
-    found = Engine(str(settings.docker_socket)).list_containers(f"{labels.INSTALL}={identity.install}")
+    found = load_listing(Engine(str(settings.docker_socket)), f"{labels.INSTALL}={identity.install}")
     running = [str(one["Labels"].get(labels.ATTEMPT, one["Id"])) for one in found if one["State"] not in _IDLE]
     if running:
         raise Conflict(

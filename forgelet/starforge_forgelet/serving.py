@@ -19,10 +19,9 @@ from starlette.types import ASGIApp
 
 from starforge.contract.launch import Secret
 from starforge.errors import ProjectError
-from starforge.trust.contexts import build_server_context
-from starforge.trust.signatures import Signer
 from starforge_forgelet.api import build_app
 from starforge_forgelet.console import ConsoleLink
+from starforge_forgelet.credential import load_credential
 from starforge_forgelet.heartbeat import Heartbeats
 from starforge_forgelet.legacy import EPOCH, LegacyDoor
 from starforge_forgelet.node import Node, build_node
@@ -73,8 +72,8 @@ async def _running(settings: NodeSettings, state: NodeState, listener: socket.so
     """One node as its present identity says, serving on `listener` and beating."""
     node = build_node(settings, state, state.load_identity())
     link = ConsoleLink(node.identity.server)
-    beats = Heartbeats(node, state, link, Signer(state.load_pem()))
-    tls = build_server_context(state.key_file, node.identity.console_certificate, _say_refused)
+    signer, tls = load_credential(state, node.identity, _say_refused)
+    beats = Heartbeats(node, state, link, signer)
     server = _Server(_configure(build_app(node), tls))
     await node.start(beats.wake)
     tasks = [

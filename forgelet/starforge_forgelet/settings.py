@@ -68,6 +68,17 @@ def load_settings(environment: Mapping[str, str] | None = None) -> NodeSettings:
     return settings
 
 
+def require_storage_root(settings: NodeSettings, told: str) -> None:
+    """Raises ProjectError when the setting names another folder than the console has `told`."""
+    own = settings.storage_root
+    if own is not None and str(own) != told:
+        raise ProjectError(
+            f"FORGE_STORAGE_ROOT is {own} here and {told} on the console",
+            why="the share must be mounted at the same path on the console and on every machine",
+            next_step="mount it there, or correct the setting, then join again",
+        )
+
+
 class _Reader:
     """Reads one environment and collects what is wrong with it."""
 

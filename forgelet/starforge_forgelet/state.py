@@ -4,6 +4,9 @@ The directory is 0700 and its files 0600. Each file is written whole or not at a
 """
 
 import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -11,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from starforge.containers.records import write_durably
-from starforge.errors import NotFound, ProjectError
+from starforge.errors import Conflict, NotFound, ProjectError
 
 _IDENTITY: Final = "identity.json"
 _KEY: Final = "node.pem"
@@ -19,6 +22,8 @@ _EPOCH: Final = "epoch.json"
 _FENCE: Final = "fence.json"
 _PULSE: Final = "pulse.json"
 _LEGACY: Final = "legacy.json"
+_LOCK: Final = ".lock"
+_TRIAL: Final = ".node.pem.trial"
 _T = TypeVar("_T")
 _FOR_OTHERS: Final = 0o077
 
@@ -116,6 +121,38 @@ class NodeState:
                 next_step=f"run 'chmod 700 {self.folder}'",
             )
 
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep every other join of this machine away: two at once would leave the key of one and the name of the other.
+
+        Raises:
+            Conflict: one is at work.
+            ProjectError: the directory cannot be used.
+
+        """
+        try:
+            descriptor = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ProjectError(
+                f"FORGE_NODE_STATE_DIR {self.folder} cannot be used", why=str(error), next_step="name another folder"
+            ) from error
+        with os.fdopen(descriptor, "rb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Conflict(
+                    "another 'forgelet join' is at work on this machine", next_step="wait for its end, then look again"
+                ) from None
+            yield
+
+    def require_room(self, pem: str) -> None:
+        """Raises NodeFault unless a key can be written here: a console that was asked in vain would keep a node."""
+        trial = self.folder / _TRIAL
+        try:
+            write_durably(trial, pem.encode())
+        finally:
+            trial.unlink(missing_ok=True)
+
     def has_joined(self) -> bool:
         """Whether there is an identity."""
         return (self.folder / _IDENTITY).exists()
@@ -142,9 +179,9 @@ class NodeState:
         `epoch` is the newest one that the console has given away: whoever joins again follows it, whosever it was.
         """
         self.prepare()
-        before = self._find(_IDENTITY, NodeIdentity) if self.has_joined() else None
+        before, known = self._find_readable(_IDENTITY, NodeIdentity), self._find_readable(_EPOCH, Epoch)
         again = before is not None and (before.install, before.node) == (identity.install, identity.node)
-        if not again or epoch > self.load_epoch().number:
+        if not again or known is None or epoch > known.number:
             self.write_epoch(Epoch(number=epoch))
         write_durably(self.key_file, pem.encode())
         self.write_fence(fence)
@@ -198,8 +235,12 @@ class NodeState:
 
     def find_pulse(self) -> Pulse | None:
         """What a daemon last told, if one ever did."""
+        return self._find_readable(_PULSE, Pulse)
+
+    def _find_readable(self, name: str, kind: type[_T]) -> _T | None:
+        """As `_find`; a damaged file counts as none, for whoever is about to replace it."""
         try:
-            return self._find(_PULSE, Pulse)
+            return self._find(name, kind)
         except ProjectError:
             return None
 

@@ -275,7 +275,10 @@ def test_another_storage_root_than_the_consoles_is_refused(
         f"FORGE_STORAGE_ROOT is {tmp_path / 'elsewhere'} here and {registrar.storage_root} on the console"
         in done.stderr
     )
-    assert not daemon.state_dir.joinpath("identity.json").exists()
+    refused = daemon.run("require", "--console", registrar.url, FORGE_STORAGE_ROOT=str(tmp_path / "elsewhere"))
+    assert refused.returncode == 2
+    daemon.join(registrar.url, "gpu", token="")  # it is the node that it was, and costs no other use of the token
+    assert registrar.joins[-1].rejoin == "n3"
 
 
 def test_serving_before_joining_says_what_to_do(daemon: Daemon) -> None:

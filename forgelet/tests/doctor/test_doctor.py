@@ -44,7 +44,7 @@ def let_join(
         fleet="gpu",
         install="lab",
         server="http://127.0.0.1:9",
-        console_certificate="",
+        console_certificate=make_identity("console").certificate,
         advertise=f"127.0.0.1:{patient.port}",
         storage_root=str(share),
         storage_id=storage_id,

@@ -81,6 +81,7 @@ class Registrar:
             storage_id=self.storage_id,
             ingest_url="http://127.0.0.1:9",
             fence=0,
+            epoch=self.epoch,
             heartbeat_s=self.heartbeat_s,
             gpus_without_series=tuple(sorted(set(message.gpus))),
             job_user="12345:12345",

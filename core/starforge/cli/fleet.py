@@ -10,7 +10,8 @@ _COMMANDS: Final = {
     "ls": LazyCommand("starforge.cli.fleet_views:ls", "List fleets."),
     "show": LazyCommand("starforge.cli.fleet_views:show", "Show a fleet, its machines and their GPUs."),
     "create": LazyCommand("starforge.cli.fleet_actions:create", "Make a fleet."),
-    "token": LazyCommand("starforge.cli.fleet_actions:token", "Let machines join a fleet."),
+    "token": LazyCommand("starforge.cli.fleet_tokens:token", "Let machines join a fleet."),
+    "gpus": LazyCommand("starforge.cli.fleet_gpus:gpus", "Add GPUs that the registry does not know."),
 }
 
 

@@ -1,13 +1,12 @@
-"""`sf fleet create` and `sf fleet token`."""
+"""`sf fleet create`."""
 
 from typing import Literal
 
 import click
 
 from starforge.cli.fleet_views import open_fleets, read_options
-from starforge.cli.output import json_option, note, print_json, warn
-from starforge.contract.fleets import CreateFleet, MintJoinToken
-from starforge.wording import count_of, describe_duration
+from starforge.cli.output import json_option, note, print_json
+from starforge.contract.fleets import CreateFleet
 
 
 @click.command()
@@ -45,34 +44,3 @@ def create(
     click.echo(f"fleet {made.name} of kind {made.kind} is there")
     if made.kind == "node":
         note(f"let machines join it: sf fleet token {made.name}")
-
-
-@click.command()
-@click.argument("fleet")
-@click.option(
-    "--hours", type=click.FloatRange(0, 2160, min_open=True), default=24.0, show_default=True, help="Its life."
-)
-@click.option("--uses", type=click.IntRange(1, 1000), default=10, show_default=True, help="For so many machines.")
-@json_option
-def token(fleet: str, hours: float, uses: int, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
-    r"""Let machines join a fleet.
-
-    Prints the line to paste on each machine, as root. The line holds a join token,
-    which is shown this once. The machine appears in `sf node ls` once it has
-    joined.
-
-    \b
-    JSON: {id, token, line, lines: {curl, wget, sudo}, expires_at, uses, doubt}
-    """
-    with open_fleets() as console:
-        minted = console.mint_join_token(fleet, read_options(MintJoinToken, hours=hours, uses=uses))
-    if as_json:
-        print_json(minted.model_dump(mode="json"))
-        return
-    click.echo(minted.line)
-    life = describe_duration(hours * 3600)
-    note(f"paste it as root on the machine; it is good for {count_of(minted.uses, 'machine')} within {life}")
-    note(f"with wget: {minted.lines['wget']}")
-    note(f"with sudo: {minted.lines['sudo']}")
-    if minted.doubt:
-        warn(minted.doubt)

@@ -141,9 +141,15 @@ def _print_fleet(detail: FleetDetail) -> None:
             total = "" if pull.total_bytes is None else f" of {describe_bytes(pull.total_bytes)}"
             say(f"    fetching {pull.image}: {describe_bytes(pull.done_bytes)}{total}")
     for name in detail.unknown_gpus:
-        warn(f"no series is known for the GPU {name!r}: jobs that name a series are not placed on it")
+        warn(
+            f"no series is known for the GPU {name!r}: jobs that name a series are not placed on it"
+            f" (sf fleet gpus add {name!r} SERIES)"
+        )
     for attempt in detail.unknown_attempts:
-        warn(f"{attempt} runs there, and the ledger does not know it")
+        where = next(
+            (one.name for one in detail.nodes if any(held.attempt == attempt for held in one.attempts)), "NODE"
+        )
+        warn(f"{attempt} runs there, and the ledger does not know it: sf node end-unknown {where} {attempt}")
 
 
 def _describe_gpu(gpu: GpuDetail) -> str:

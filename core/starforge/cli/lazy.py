@@ -17,10 +17,17 @@ class LazyCommand(NamedTuple):
 class LazyGroup(click.Group):
     """A group that knows its commands by name and one line each."""
 
-    def __init__(self, *args: Any, lazy: Mapping[str, LazyCommand], **kwargs: Any) -> None:  # noqa: ANN401 - click's own
+    def __init__(self, *args: Any, lazy: Mapping[str, LazyCommand], default: str = "", **kwargs: Any) -> None:  # noqa: ANN401 - click's own
+        """`default` is the command that is meant where no command of the group is named."""
         super().__init__(*args, **kwargs)
         self.lazy = lazy
+        self.default = default
         _keep_lines(self)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, with the default command in front where none is named."""
+        named = args[:1] and (args[0] in self.lazy or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if named or not self.default else [self.default, *args])
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The names, in the order in which they are of use."""

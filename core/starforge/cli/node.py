@@ -12,6 +12,7 @@ _COMMANDS: Final = {
     "undrain": LazyCommand("starforge.cli.node_actions:undrain", "Place on a machine again."),
     "remove": LazyCommand("starforge.cli.node_actions:remove", "Take a machine out of its fleet."),
     "mark-lost": LazyCommand("starforge.cli.node_actions:mark_lost", "Declare a machine lost."),
+    "end-unknown": LazyCommand("starforge.cli.node_actions:end_unknown", "End an unknown container."),
 }
 
 

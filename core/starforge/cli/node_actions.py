@@ -1,4 +1,4 @@
-"""`sf node drain`, `undrain`, `remove` and `mark-lost`."""
+"""`sf node drain`, `undrain`, `remove`, `mark-lost` and `end-unknown`."""
 
 import sys
 
@@ -7,7 +7,7 @@ import click
 from starforge.cli.fleet_views import open_fleets, read_options
 from starforge.cli.output import json_option, note, print_json
 from starforge.client.fleets import FleetConsole
-from starforge.contract.fleets import DrainNode, MarkLost, NodeChanged
+from starforge.contract.fleets import DrainNode, EndUnknown, MarkLost, NodeChanged
 from starforge.errors import InputError, NotFound
 from starforge.wording import count_of, describe_nearest
 
@@ -82,6 +82,38 @@ def mark_lost(node: str, confirm: str | None, as_json: bool) -> None:  # noqa: F
     _say(changed, f"{node} is marked lost; {count_of(len(changed.jobs), 'job')} failed as node_lost", as_json=as_json)
     if changed.jobs and not as_json:
         note(f"they are run elsewhere: {', '.join(changed.jobs)}")
+
+
+@click.command("end-unknown")
+@click.argument("node")
+@click.argument("attempt")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def end_unknown(node: str, attempt: str, yes: bool, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""End an unknown container.
+
+    One that carries this console's mark and that its records do not know, such as a
+    job that is newer than a restored backup: `sf fleet show` names them. It has 30 s
+    to end, then it is removed. Asks on a terminal; elsewhere, and with --json, --yes
+    is needed.
+
+    \b
+    JSON: {node, attempt, ending: true}
+    """
+    if not yes and (as_json or not sys.stdin.isatty()):
+        raise InputError(
+            f"{attempt} was not ended",
+            why="nobody can be asked whether it may be: " + ("--json was given" if as_json else "stdin is no terminal"),
+            next_step=f"sf node end-unknown {node} {attempt} --yes",
+        )
+    if not yes:
+        click.confirm(f"end {attempt} on {node}? What it has not saved is lost", abort=True, err=True)
+    with open_fleets() as console:
+        console.end_unknown(node, read_options(EndUnknown, attempt=attempt))
+    if as_json:
+        print_json({"node": node, "attempt": attempt, "ending": True})
+    else:
+        click.echo(f"{attempt} is ending; its GPUs are free once {node} tells so")
 
 
 def _require_known(console: FleetConsole, node: str) -> None:

@@ -29,6 +29,29 @@ class FleetConsole(Console):
         body = request.model_dump(mode="json")
         return self._send(api.MintedJoinToken, Request(method="POST", path=path, json=body, repeatable=False))
 
+    def join_tokens(self, fleet: str) -> api.JoinTokenList:
+        """The fleet's join tokens that still let somebody in."""
+        return self._get(api.JoinTokenList, f"/fleets/{quote(fleet, safe='')}/join-tokens")
+
+    def revoke_join_token(self, fleet: str, token: int) -> None:
+        """Let no machine in any more with this token."""
+        path = f"/fleets/{quote(fleet, safe='')}/join-tokens/{token}"
+        self.connection.send(Request(method="DELETE", path=path, repeatable=False))
+
+    def gpu_series(self) -> api.GpuSeriesList:
+        """The names of GPUs that administrators added."""
+        return self._get(api.GpuSeriesList, "/gpu-series")
+
+    def add_gpu_series(self, request: api.AddGpuSeries) -> api.GpuSeriesView:
+        """Give a name of a GPU its series."""
+        return self._send(
+            api.GpuSeriesView, Request(method="POST", path="/gpu-series", json=request.model_dump(mode="json"))
+        )
+
+    def forget_gpu_series(self, name: str) -> None:
+        """Forget a name that an administrator added."""
+        self.connection.send(Request(method="DELETE", path="/gpu-series", query={"name": name}, repeatable=False))
+
     def nodes(self) -> api.NodeList:
         """The machines of all fleets."""
         return self._get(api.NodeList, "/nodes")
@@ -48,6 +71,11 @@ class FleetConsole(Console):
     def mark_lost(self, node: str, request: api.MarkLost) -> api.NodeChanged:
         """Declare that the machine is off or cut from the storage."""
         return self._change(node, "mark-lost", request.model_dump(mode="json"))
+
+    def end_unknown(self, node: str, request: api.EndUnknown) -> None:
+        """End a running container that the ledger knows nothing of."""
+        path = f"/nodes/{quote(node, safe='')}/end-unknown"
+        self.connection.send(Request(method="POST", path=path, json=request.model_dump(mode="json"), repeatable=False))
 
     def _change(self, node: str, verb: str, body: object = None) -> api.NodeChanged:
         path = f"/nodes/{quote(node, safe='')}/{verb}"

@@ -158,3 +158,70 @@ def test_a_removal_is_not_repeated_by_itself_when_the_console_is_away(sf: Sf, st
     asked = len(state.seen)
     assert sf("node", "remove", "gpu7").code == 1
     assert len(state.seen) == asked + 1
+
+
+TOKENS = {
+    "items": [{"id": 3, "uses_left": 2, "created_by": "ada", "created_at": 1.0, "expires_at": time.time() + 7300}]
+}
+ADDED = {"name": "NVIDIA X9000", "series": "x9000", "added_by": "ada", "added_at": 1.0}
+
+
+def test_join_tokens_are_listed_and_revoked_by_their_number(sf: Sf, state: ConsoleState) -> None:
+    state.answers |= {"GET /fleets/gpu/join-tokens": TOKENS, "DELETE /fleets/gpu/join-tokens/3": {}}
+    assert sf("fleet", "token", "ls", "gpu").out.splitlines() == [
+        "TOKEN  USES LEFT  MADE BY  ENDS IN",
+        "3      2          ada      2 h 1 min",
+    ]
+    assert sf("fleet", "token", "ls", "gpu", "--json").json == TOKENS
+    assert sf("fleet", "token", "revoke", "gpu", "3").out == "join token 3 of fleet gpu lets nobody in any more\n"
+    assert (state.seen[-1].method, state.seen[-1].path) == ("DELETE", "/fleets/gpu/join-tokens/3")
+    assert sf("fleet", "token", "revoke", "gpu", "3", "--json").json == {"fleet": "gpu", "token": 3, "revoked": True}
+    state.answers["GET /fleets/gpu/join-tokens"] = {"items": []}
+    assert "sf fleet token gpu" in sf("fleet", "token", "ls", "gpu").out
+
+
+@pytest.mark.parametrize("words", [("gpu", "--uses", "1"), ("--uses", "1", "gpu"), ("create", "gpu", "--uses", "1")])
+def test_a_fleet_in_a_commands_place_is_what_a_token_is_made_for(
+    sf: Sf, state: ConsoleState, words: tuple[str, ...]
+) -> None:
+    state.answers["POST /fleets/gpu/join-tokens"] = MINTED.model_dump(mode="json")
+    assert sf("fleet", "token", *words).out == "curl … sh\n"
+    assert json.loads(state.seen[-1].body)["uses"] == 1
+
+
+def test_without_a_fleet_a_token_is_made_for_none(sf: Sf) -> None:
+    done = sf("fleet", "token")
+    assert (done.code, "'FLEET'" in done.err) == (2, True)
+    assert "revoke" in sf("fleet", "token", "--help").out
+
+
+def test_names_of_gpus_are_listed_added_and_forgotten(sf: Sf, state: ConsoleState) -> None:
+    state.answers |= {
+        "GET /gpu-series": {"items": [ADDED]},
+        "GET /nodes": {"items": [NODE.model_dump(mode="json")]},
+        "POST /gpu-series": ADDED,
+        "DELETE /gpu-series": {},
+    }
+    listed = sf("fleet", "gpus")
+    assert listed.out.splitlines() == ["NAME          SERIES  ADDED BY", "NVIDIA X9000  x9000   ada"]
+    assert "'NVIDIA X9000' of gpu7" in listed.err
+    told = sf("fleet", "gpus", "ls", "--json").json
+    assert told == {"items": [ADDED], "unknown": [{"name": "NVIDIA X9000", "nodes": ["gpu7"]}]}
+    assert sf("fleet", "gpus", "add", "NVIDIA X9000", "x9000").out == "NVIDIA X9000 is of the series x9000\n"
+    assert json.loads(state.seen[-1].body) == {"name": "NVIDIA X9000", "series": "x9000"}
+    assert sf("fleet", "gpus", "forget", "NVIDIA X9000").out == "NVIDIA X9000 has no series any more\n"
+    assert state.seen[-1].method == "DELETE"
+    state.answers |= {"GET /gpu-series": {"items": []}, "GET /nodes": {"items": []}}
+    assert "every GPU of every machine is known" in sf("fleet", "gpus", "ls").out
+
+
+def test_an_unknown_container_is_ended_only_by_whoever_says_so(sf: Sf, state: ConsoleState) -> None:
+    attempt = "j9z2abcdef-1-abcdef"
+    state.answers["POST /nodes/gpu7/end-unknown"] = {}
+    asked = len(state.seen)
+    unasked = sf("node", "end-unknown", "gpu7", attempt)
+    assert (unasked.code, "--yes" in unasked.err, len(state.seen)) == (2, True, asked)
+    assert sf("node", "end-unknown", "gpu7", attempt, "--yes").out.startswith(f"{attempt} is ending")
+    assert json.loads(state.seen[-1].body) == {"attempt": attempt}
+    told = sf("node", "end-unknown", "gpu7", attempt, "--yes", "--json").json
+    assert told == {"node": "gpu7", "attempt": attempt, "ending": True}

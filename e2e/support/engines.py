@@ -132,6 +132,17 @@ class PrivateEngine:
         os.kill(self.engine_pid, signal.SIGCONT)
         os.kill(self._processes[-1].pid, signal.SIGCONT)  # nsenter stops together with its child
 
+    @contextlib.contextmanager
+    def full(self, folder: str) -> Iterator[None]:
+        """No room at all in a folder of the engine's data root, as on a disk that is full."""
+        place = self.root / "data" / folder
+        self.run("mount", "-t", "tmpfs", "-o", "size=4k,mode=0700", "none", str(place))
+        try:
+            self.run("sh", "-c", f"head -c 8k /dev/zero > {place}/ballast || true")
+            yield
+        finally:
+            self.run("umount", str(place))
+
     def reboot(self) -> None:
         """Every process of the machine dies, then it starts anew."""
         self._end_machine()

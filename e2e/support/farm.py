@@ -8,12 +8,15 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 from e2e.support.console import ConsoleProcess, wait_for
 from e2e.support.engines import PrivateEngine
 from e2e.support.images import host_image
+from starforge.containers.engine import EngineError
+from starforge.containers.labels import State
 
 FLEET: Final = "farm"
 PORT: Final = 7070
@@ -126,18 +129,13 @@ class Machine:
 
     @contextlib.contextmanager
     def full(self, folder: str) -> Iterator[None]:
-        """No room at all in a folder of the engine's data root, as on a disk that is full."""
-        place = self.engine.root / "data" / folder
-        self.engine.run("mount", "-t", "tmpfs", "-o", "size=4k,mode=0700", "none", str(place))
-        try:
-            self.engine.run("sh", "-c", f"head -c 8k /dev/zero > {place}/ballast || true")
+        """No room at all in a folder of the engine's data root."""
+        with self.engine.full(folder):
             yield
-        finally:
-            self.engine.run("umount", str(place))
 
     def containers(self) -> list[dict[str, Any]]:
-        """Every container that the engine lists."""
-        return self.engine.engine.list_containers()
+        """Every container that the engine lists, each in the state that it has: the listed one may be an old one."""
+        return [told for listed in self.engine.engine.list_containers() if (told := self._ask_state(listed))]
 
     def remove_containers(self) -> None:
         """End and remove every container, whoever's it is."""
@@ -162,6 +160,17 @@ class Machine:
             **self.settings,
             **extra,
         }
+
+    def _ask_state(self, listed: dict[str, Any]) -> dict[str, Any] | None:
+        if listed["State"] == State.EXITED:
+            return listed
+        try:
+            state = self.engine.engine.inspect(listed["Id"])["State"]
+        except EngineError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None  # it was removed after it was listed
+            raise
+        return {**listed, "State": state["Status"]}
 
     def _signal(self, number: signal.Signals) -> None:
         """To the daemon itself, inside of what carries it there."""

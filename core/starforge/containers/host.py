@@ -18,6 +18,7 @@ from starforge.containers.inspecting import Inspector
 from starforge.containers.labels import Claim, State, find_claims, name_container
 from starforge.containers.launching import ImageAbsent, Launcher
 from starforge.containers.listening import Listener
+from starforge.containers.listing import load_listing
 from starforge.containers.logs import read_logs
 from starforge.containers.preparing import Preparations
 from starforge.containers.pulls import Pulls
@@ -284,7 +285,7 @@ class ContainerHost:
                     del self._starting[attempt]
 
     def _load_own_claims(self) -> dict[AttemptId, Claim]:
-        listing = self._engine.list_containers(f"{labels.INSTALL}={self._settings.install}")
+        listing = load_listing(self._engine, f"{labels.INSTALL}={self._settings.install}")
         return {claim.attempt: claim for claim in find_claims(listing)}
 
     def _see(

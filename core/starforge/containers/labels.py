@@ -39,7 +39,7 @@ class State(StrEnum):
     DEAD = "dead"
 
 
-_ENDED: Final = frozenset({State.EXITED, State.DEAD, State.REMOVING})
+ENDED: Final = frozenset({State.EXITED, State.DEAD, State.REMOVING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Claim:
 
         A container whose state is unknown holds what it names.
         """
-        if self.state in _ENDED:
+        if self.state in ENDED:
             return False
         # After a reboot nothing of an earlier boot runs, unless the engine says so.
         return self.boot == boot or self.state != State.CREATED

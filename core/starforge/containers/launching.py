@@ -19,6 +19,7 @@ from starforge.containers.failures import StartFault, StartTrouble, classify_sta
 from starforge.containers.gpus import WITHOUT_GPUS, GpuSource, GpuSurvey, NotKnown
 from starforge.containers.images import Images
 from starforge.containers.labels import Claim, State, find_claims, name_container
+from starforge.containers.listing import load_listing
 from starforge.containers.lock import LockUnusable, find_trouble, hold_lock, name_attempt_lock, name_lock
 from starforge.containers.records import Fences, make_private
 from starforge.containers.secrets import SecretFiles
@@ -72,7 +73,7 @@ class Launcher:
 
     def list_claims(self) -> list[Claim]:
         """Every container of every install on this engine. Raises BackendUnreachable, EngineError."""
-        return find_claims(self._engine.list_containers(labels.ATTEMPT))
+        return find_claims(load_listing(self._engine, labels.ATTEMPT))
 
     def check(self, request: LaunchRequest) -> bool:
         """Whether `request` would find room now; False when it has started already. Raises as `start` does."""

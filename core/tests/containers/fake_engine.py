@@ -75,7 +75,7 @@ class Job:
 
 @dataclass(slots=True)
 class Box:
-    """One container."""
+    """One container. `shown` is its state as the listing has it: see `FakeDaemon.full`."""
 
     id: str
     name: str
@@ -84,6 +84,7 @@ class Box:
     appears_at: float
     late: bool = False
     state: State = State.CREATED
+    shown: State = State.CREATED
     starting_until: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
@@ -134,7 +135,10 @@ class Watcher:
 
 @dataclass(slots=True)
 class FakeDaemon:
-    """The engine, its containers and its machine."""
+    """The engine, its containers and its machine.
+
+    While its disk is `full` the listing hears of nothing, and what it missed it learns when the engine starts anew.
+    """
 
     seed: int = 0
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -144,6 +148,7 @@ class FakeDaemon:
     engine_started_at: float = 1_800_000_000.0
     boots: int = 1
     up: bool = True
+    full: bool = False
     runs: int = 1
     boxes: dict[str, Box] = field(default_factory=dict)
     met: Counter[str] = field(default_factory=Counter)
@@ -204,6 +209,8 @@ class FakeDaemon:
             self.up = True
             self.runs += 1
             self.engine_started_at = self.now
+            for box in self.boxes.values():
+                box.shown = box.state
 
     def reboot(self) -> None:
         """Every process of the machine ends; how the containers ended is lost."""
@@ -218,7 +225,8 @@ class FakeDaemon:
     def add_by_hand(self, name: str, labels: Mapping[str, str]) -> Box:
         """A container that somebody else runs."""
         box = self.make(name, {"Labels": dict(labels), "Cmd": ["-c", "theirs"]}, None)
-        box.state, box.started_at = State.RUNNING, self.now
+        box.started_at = self.now
+        self._turn(box, State.RUNNING)
         return box
 
     def make(self, name: str, body: Mapping[str, Any], maker: "FakeEngine | None") -> Box:
@@ -239,12 +247,14 @@ class FakeDaemon:
         """The program runs from now on."""
         job = self.job_of(box)
         box.starting_until = None
-        box.state, box.started_at, box.finished_at, box.code = State.RUNNING, self.now, None, 0
+        box.started_at, box.finished_at, box.code = self.now, None, 0
+        self._turn(box, State.RUNNING)
         box.ends_at, box.end_code, box.kill_at = self.now + job.ends_after_s, job.code, NEVER
         self.watcher.started(box)
 
     def end(self, box: Box, code: int) -> None:
-        box.state, box.code, box.finished_at = State.EXITED, code, self.now
+        box.code, box.finished_at = code, self.now
+        self._turn(box, State.EXITED)
 
     def term(self, box: Box, kill_after_s: float) -> None:
         """TERM now and KILL at the deadline; an earlier deadline than one that stands overtakes it."""
@@ -255,6 +265,11 @@ class FakeDaemon:
 
     def job_of(self, box: Box) -> Job:
         return self.jobs.get((box.body.get("Cmd") or [""])[-1], Job())
+
+    def _turn(self, box: Box, state: State) -> None:
+        box.state = state
+        if not self.full:
+            box.shown = state
 
     def _step(self, box: Box) -> None:
         if box.starting_until is not None:
@@ -345,7 +360,8 @@ class FakeEngine(Engine):
             "list", lambda _: [_describe(box) for box in self.daemon.listed() if _carries(box.labels, labels)]
         )
 
-    def inspect(self, container: str) -> Document:
+    def inspect(self, container: str, timeout_s: float | None = None) -> Document:
+        del timeout_s
         return self._call("inspect", lambda _: _inspect(self._load(container)))
 
     def kill(self, container: str, signal: str) -> None:
@@ -545,7 +561,7 @@ def _describe(box: Box) -> Document:
         "Id": box.id,
         "Names": [f"/{box.name}"],
         "ImageID": str(box.body.get("Image", "")),
-        "State": box.state.value,
+        "State": box.shown.value,
         "Labels": dict(box.labels),
     }
 

@@ -6,11 +6,9 @@ import time
 from typing import Final
 from urllib.parse import urlsplit
 
+from starforge.containers.spec import OWN_NAME
 from starforge_forgelet.findings import Finding, failed, passed, warned
 from starforge_forgelet.state import NodeIdentity, Pulse
-
-OWN_NAME: Final = "host.docker.internal"
-"""What containers call the machine that they run on."""
 
 _TIMEOUT_S: Final = 5.0
 _STALE_S: Final = 60.0
@@ -19,8 +17,6 @@ _ADVICE: Final = {
     errno.EHOSTUNREACH: "no route or a firewall: check the address and the way there",
     errno.ENETUNREACH: "no route: check the address and the way there",
 }
-
-
 _REJOIN: Final = "a new address is taken when the machine joins again: 'forgelet join', or FORGE_REJOIN=1 before 'sh'"
 
 

@@ -8,17 +8,17 @@ from typing import Final
 
 from starforge.containers.engine import Engine
 from starforge.containers.labels import State
+from starforge.containers.spec import OWN_NAME
+from starforge.contract.launch import IMAGE_USER
 from starforge.errors import StarForgeError
 from starforge_forgelet.findings import Finding, Outcome, failed, passed, unchecked
-from starforge_forgelet.network_checks import OWN_NAME, find_endpoint
+from starforge_forgelet.network_checks import find_endpoint
 from starforge_forgelet.state import NodeIdentity
 from starforge_forgelet.storage_checks import find_trial_trouble
 
 STORAGE: Final = "storage_in_container"
 INGEST: Final = "ingest_in_container"
 LABEL: Final = "forge.doctor"
-IMAGE_USER: Final = "image"
-"""In place of numbers: the fleet lets each image's own user run its jobs."""
 
 _LIMIT_S: Final = 20.0
 _LOOK_S: Final = 0.1

@@ -21,6 +21,8 @@ from starforge.errors import LaunchRefused
 
 KILL_AFTER_GRACE_S: Final = 20
 PORTS_PER_ATTEMPT: Final = 64
+OWN_NAME: Final = "host.docker.internal"
+"""What containers call the machine that they run on."""
 
 _PIDS: Final = 32768
 _MEMORY_SHARE: Final = 0.9
@@ -180,7 +182,7 @@ def _build_host_config(
         "RestartPolicy": {"Name": "no"},
     }
     if request.network is Network.BRIDGE:
-        config["ExtraHosts"] = ["host.docker.internal:host-gateway"]
+        config["ExtraHosts"] = [f"{OWN_NAME}:host-gateway"]
     devices = _build_device_requests(allotment.gpus, settings.gpu_runtime)
     if devices:
         config["DeviceRequests"] = devices

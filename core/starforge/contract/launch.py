@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from starforge.contract.ids import AttemptId, Digest, JobId
 from starforge.errors import LaunchRefused
@@ -113,6 +114,10 @@ class LaunchRequest:
     def gpus(self) -> int:
         """GPUs over all pools and nodes."""
         return sum(pool.nodes * pool.gpus_per_node for pool in self.pools)
+
+
+IMAGE_USER: Final = "image"
+"""In place of `uid:gid`: each image's own user runs the jobs."""
 
 
 def parse_user(user: str) -> tuple[int, int]:

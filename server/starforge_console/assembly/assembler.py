@@ -12,7 +12,7 @@ from starforge.containers.storage import StorageCheck
 from starforge.contract.capsule import INGEST_TOKEN_NAME, ControlFile, Desired
 from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
 from starforge.contract.jobspec import JobSpec, parse_jobspec
-from starforge.contract.launch import LaunchRequest, Secret, parse_user
+from starforge.contract.launch import IMAGE_USER, LaunchRequest, Secret, parse_user
 from starforge.errors import LaunchRefused, NodeFault
 from starforge.recipes.model import Recipe
 from starforge_console.assembly.build import Placed, build_capsule, build_request
@@ -116,7 +116,7 @@ class Assembler:
     def _place(self, spec: JobSpec, job: JobInFlight) -> Placed:
         fleet = self._fleets[job.attempt.target.fleet]
         uid, gid = self._settings.job_user
-        user = {None: f"{uid}:{gid}", "image": None}.get(fleet.user, fleet.user)
+        user = {None: f"{uid}:{gid}", IMAGE_USER: None}.get(fleet.user, fleet.user)
         resumes = spec.spec.lifecycle.resume == "auto"
         return Placed(
             attempt=job.attempt.id,

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from starforge.contract.executor import Executor
-from starforge.contract.launch import Network, parse_user
+from starforge.contract.launch import IMAGE_USER, Network, parse_user
 from starforge.errors import Conflict, InputError, LaunchRefused, Unavailable
 from starforge_console.clock import Clock
 from starforge_console.ledger.database import Database
@@ -14,7 +14,6 @@ from starforge_console.ledger.fleets import Fleet, add_fleet, list_fleets
 from starforge_console.settings.console import FleetKind
 from starforge_console.wakeups import BACKEND, NODES, QUEUE, Wakeups
 
-IMAGE_USER: Final = "image"
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 
 

@@ -5,10 +5,9 @@ from typing import Final
 
 from starforge.containers.settings import StorageMark
 from starforge.containers.storage import StorageCheck
-from starforge.contract.launch import parse_user
+from starforge.contract.launch import IMAGE_USER, parse_user
 from starforge.errors import NodeFault
 from starforge_console.assembly.capsule import make_folders, make_own_folders
-from starforge_console.fleets.served import IMAGE_USER
 
 TRIALS: Final = ".starforge-trial"
 

@@ -4,11 +4,11 @@ import base64
 import hashlib
 import hmac
 import os
-import secrets
 from pathlib import Path
 from typing import Final
 
 from starforge.contract.ids import AttemptId
+from starforge.durable import write_once
 from starforge_console.errors import SettingsError
 
 KEY_BYTES: Final = 32
@@ -23,7 +23,7 @@ def load_or_make_key(path: Path) -> bytes:
 
     """
     if not path.exists():
-        _make_key(path)
+        write_once(path, os.urandom(KEY_BYTES), 0o600)
     key = path.read_bytes()
     if len(key) != KEY_BYTES:
         raise SettingsError(
@@ -32,20 +32,6 @@ def load_or_make_key(path: Path) -> bytes:
             next_step="remove it and start again; running jobs then report from their spool alone",
         )
     return key
-
-
-def _make_key(path: Path) -> None:
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(os.urandom(KEY_BYTES))
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        path.hardlink_to(fresh)
-    except FileExistsError:
-        pass  # another start was faster: its key is the one
-    finally:
-        fresh.unlink()
 
 
 def attempt_token(key: bytes, attempt: AttemptId) -> str:

@@ -1,11 +1,9 @@
 """The console's own key and certificate: what nodes let in, made when the first of them joins or is called."""
 
-import os
-import secrets
 from pathlib import Path
 from typing import Final
 
-from starforge.durable import sync_folder
+from starforge.durable import write_once
 from starforge_console.errors import SettingsError
 
 KEY_FILE: Final = "node-key.pem"
@@ -39,15 +37,4 @@ def load_or_make_certificate(path: Path) -> str:
 def _make(path: Path) -> None:
     from starforge.trust.certificates import make_identity  # noqa: PLC0415 - most starts find the file there
 
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(make_identity("starforge-console").pem.encode("ascii"))
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        path.hardlink_to(fresh)
-    except FileExistsError:
-        pass  # another one was faster: its key is the one
-    finally:
-        fresh.unlink()
-    sync_folder(path.parent)
+    write_once(path, make_identity("starforge-console").pem.encode("ascii"), 0o600)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from starforge.contract.launch import Network
+from starforge.durable import write_once
 from starforge.mounts import find_file_system
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.errors import SettingsError
@@ -133,14 +134,5 @@ def _read_mark(root: Path) -> str | None:
 def _write_mark(root: Path) -> str:
     """A new storage id, durably; that of another console which was faster on a shared root."""
     mark = StorageLayout(root).mark
-    storage_id = secrets.token_hex(16)
-    fresh = mark.with_name(f"{mark.name}.{storage_id}")
-    fresh.write_text(f"{storage_id}\n", encoding="ascii")
-    fresh.chmod(0o444)
-    try:
-        mark.hardlink_to(fresh)
-    except FileExistsError:
-        return mark.read_text(encoding="ascii").strip()
-    finally:
-        fresh.unlink()
-    return storage_id
+    write_once(mark, f"{secrets.token_hex(16)}\n".encode("ascii"), 0o444)
+    return mark.read_text(encoding="ascii").strip()

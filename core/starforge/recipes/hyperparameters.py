@@ -7,10 +7,11 @@ from starforge.contract.canonical import Json
 from starforge.recipes.faults import Fault, Place
 from starforge.recipes.model import Parameter, ParameterType, Recipe, Rule
 from starforge.recipes.rules import find_truth, list_names
-from starforge.recipes.yaml12 import Document
+from starforge.recipes.yaml12 import Document, Doubt, Path
 from starforge.wording import describe_nearest
 
 _BOOL_WORDS: Final = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+_LISTED_AT_MOST: Final = 12
 _PYTHON: Final[Mapping[ParameterType, type | tuple[type, ...]]] = {
     "text": str,
     "int": int,
@@ -47,18 +48,42 @@ def resolve(recipe: Recipe, values: Mapping[str, Json]) -> dict[str, Json]:
 def check_hyperparameters(recipe: Recipe, values: Mapping[str, Json], document: Document) -> list[Fault]:
     """Every fault in `values`, which stand under `hyperparameters` in `document`."""
     known = {parameter.name: parameter for parameter in recipe.parameters}
-    faults = []
+    faults: list[Fault] = []
     for name, (value, path) in _flatten(recipe, values, ("hyperparameters",)).items():
         if is_platform_owned(recipe, name):
             message = f"{name!r} is set by the platform"
             faults.append(Fault("key_platform_owned", message, document.key_place_of(path), "remove it"))
         elif name in known:
-            faults += check_value(known[name], value, document.place_of(path))
-        elif not recipe.open_parameters:
-            hint = describe_nearest(name, known)
+            faults += _check_known(recipe, known[name], value, document.place_of(path))
+            if _is_untyped(known[name]):
+                faults += _list_old_words(document, path)
+        elif name in recipe.removed:
+            message, hint = f"{recipe.framework} no longer has {name!r}", recipe.removed[name]["en"]
+            faults.append(Fault("key_removed", message, document.key_place_of(path), hint))
+        elif recipe.open_parameters:
+            faults += _list_old_words(document, path)
+        else:
             message = f"{recipe.name} has no hyperparameter {name!r}"
+            hint = _describe_nearest_name(recipe, name)
             faults.append(Fault("key_unknown", message, document.key_place_of(path), hint))
     return faults
+
+
+def list_doubtful(recipe: Recipe, values: Mapping[str, Json], document: Document) -> list[Fault]:
+    """What in `values` may be meant differently than it is read, where the recipe does not say what it should be."""
+    known = {parameter.name: parameter for parameter in recipe.parameters}
+    warnings = []
+    for name, (_, path) in _flatten(recipe, values, ("hyperparameters",)).items():
+        if name in known and not _is_untyped(known[name]):
+            continue
+        for below, doubt in _find_doubts(document, path):
+            if doubt.kind == "word":
+                continue
+            read = "the text" if doubt.kind == "text" else f"the number {float(doubt.text):g}, not as the text"
+            message = f"{below[-1]}: {doubt.text} is read as {read} {doubt.text!r}"
+            hint = "quote it to say so" if doubt.kind == "text" else "quote it if it is a name or a version"
+            warnings.append(Fault("value_doubtful", message, document.place_of(below), hint))
+    return warnings
 
 
 def check_rules(recipe: Recipe, values: Mapping[str, Json], facts: Mapping[str, Json], place: Place) -> list[Fault]:
@@ -67,16 +92,48 @@ def check_rules(recipe: Recipe, values: Mapping[str, Json], facts: Mapping[str, 
     Args:
         recipe: The recipe at the framework's version.
         values: The hyperparameters that were set.
-        facts: What is known of the job beside them: `gpus`, `nodes`, `processes`; None for what is not.
+        facts: What is known of the job beside them (`build_facts`); None for what is not.
         place: Where to point: a rule has no one position.
 
     """
-    known = {**resolve(recipe, values), **facts}
     return [
-        Fault("rule_broken", rule.message["en"], place, _describe_rule(rule, known))
+        Fault("rule_broken", rule.message["en"], place, shown)
+        for rule, shown in find_broken_rules(recipe, values, facts)
+    ]
+
+
+def find_broken_rules(recipe: Recipe, values: Mapping[str, Json], facts: Mapping[str, Json]) -> list[tuple[Rule, str]]:
+    """The same as the rules themselves, each with the numbers that it was about. Pure."""
+    resolved = resolve(recipe, values)
+    known = {name: None if is_interpolation(recipe, value) else value for name, value in resolved.items()}
+    known.update(facts)
+    return [
+        (rule, _describe_rule(rule, known))
         for rule in recipe.rules
         if (not rule.when or find_truth(rule.when, known)) and find_truth(rule.require, known) is False
     ]
+
+
+def build_facts(recipe: Recipe, values: Mapping[str, Json], gpus: int | None, nodes: int | None) -> Mapping[str, Json]:
+    """What rules may ask beside hyperparameters. Pure.
+
+    Args:
+        recipe: The recipe at the framework's version.
+        values: The hyperparameters that were set.
+        gpus: Of all nodes together; None: not chosen yet.
+        nodes: How many; None: not chosen yet.
+
+    `processes` is what the experiment asks for with `nproc_per_node`, on every node, else one for each GPU, else one.
+    """
+    asked = resolve(recipe, values).get("nproc_per_node")
+    if isinstance(asked, int) and not isinstance(asked, bool):
+        return {"gpus": gpus, "nodes": nodes, "processes": asked * (nodes or 1)}
+    return {"gpus": gpus, "nodes": nodes, "processes": None if gpus is None else max(gpus, 1)}
+
+
+def is_interpolation(recipe: Recipe, value: Json) -> bool:
+    """Whether the framework itself will resolve `value`, so that nothing is known of its type."""
+    return isinstance(value, str) and "${" in value and bool(recipe.options.get("interpolations"))
 
 
 def is_platform_owned(recipe: Recipe, name: str) -> bool:
@@ -103,6 +160,41 @@ def _flatten(
     return found
 
 
+def _check_known(recipe: Recipe, parameter: Parameter, value: Json, place: Place) -> list[Fault]:
+    if is_interpolation(recipe, value):
+        return []
+    if isinstance(value, list):
+        value = [item for item in value if not is_interpolation(recipe, item)]
+    return check_value(parameter, value, place)
+
+
+def _is_untyped(parameter: Parameter) -> bool:
+    return parameter.type in {"any", "map"} or (parameter.type == "list" and parameter.items in {None, "any", "map"})
+
+
+def _find_doubts(document: Document, path: Path) -> list[tuple[Path, Doubt]]:
+    return [(below, doubt) for below, doubt in document.doubts.items() if below[: len(path)] == path]
+
+
+def _list_old_words(document: Document, path: Path) -> list[Fault]:
+    """Words that YAML 1.1 takes for booleans where nobody knows what is wanted: refused, as either is a guess."""
+    faults = []
+    for below, doubt in _find_doubts(document, path):
+        if doubt.kind == "word":
+            message = f"{below[-1]}: {doubt.text} is a text to YAML 1.2 and {doubt.old} to YAML 1.1"
+            hint = f"quote it: '{doubt.text}', or write {doubt.old}"
+            faults.append(Fault("value_ambiguous", message, document.place_of(below), hint))
+    return faults
+
+
+def _describe_nearest_name(recipe: Recipe, name: str) -> str:
+    names = [parameter.name for parameter in recipe.parameters]
+    hint = describe_nearest(name, names)
+    if hint.startswith("did you") or len(names) <= _LISTED_AT_MOST:
+        return hint
+    return f"`sf methods {recipe.name}` lists its hyperparameters"
+
+
 def _describe_rule(rule: Rule, known: Mapping[str, Json]) -> str:
     """The numbers that the rule was about."""
     shown = dict.fromkeys(list_names(rule.require))
@@ -112,7 +204,7 @@ def _describe_rule(rule: Rule, known: Mapping[str, Json]) -> str:
 def check_value(parameter: Parameter, value: Json, place: Place) -> list[Fault]:
     """What is wrong with `value` for `parameter`, at most one fault."""
     name = parameter.name
-    may_be_left_out = value is None and parameter.default is None
+    may_be_left_out = value is None and (parameter.nullable or parameter.default is None)
     if not may_be_left_out and not has_type(parameter.type, value):
         message = f"{name} must be {_WANTED[parameter.type]}, not {describe_value(value)}"
         return [Fault("value_type", message, place, hint_for_type(parameter.type, value))]

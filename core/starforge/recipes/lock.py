@@ -1,6 +1,7 @@
 """`recipe.lock.json` (`forge/recipe-lock/v4`): the version of the method an experiment was made with.
 
-Nothing here rewrites a lock that is already there; `compare_lock` only says how it stands to the catalog.
+Nothing here rewrites a lock that is already there; `compare_lock` only says how it stands to the catalog. The one way
+to another version is `recipes.upgrade`.
 """
 
 import json
@@ -21,7 +22,7 @@ from starforge.recipes.model import EntryKind, ParameterType, Recipe, Runtime, d
 LOCK_FILE: Final = "recipe.lock.json"
 LOCK_VERSION: Final = "forge/recipe-lock/v4"
 
-_MEND: Final = "restore it from git, or make a new experiment with `sf new`"
+_MEND: Final = "restore it from git; where it still names its method, `sf recipe upgrade` writes it anew"
 
 
 class LockState(StrEnum):
@@ -36,10 +37,14 @@ class LockState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LockStanding:
-    """A lock's state and, unless it is current, why. `usable`: a job can be submitted with it."""
+    """A lock's state and, unless it is current, why.
+
+    `usable`: a job can be submitted with it. `upgradable`: `sf recipe upgrade` can move it to what is here.
+    """
 
     state: LockState
     why: str = ""
+    upgradable: bool = True
 
     @property
     def usable(self) -> bool:
@@ -146,7 +151,7 @@ def load_lock(file: Path) -> Lock:
         raise ProjectError(
             f"{file} is missing",
             why="an experiment is made with one version of a method",
-            next_step="restore it from git, or make a new experiment with `sf new`",
+            next_step="restore it from git, or make the experiment again with `sf new`",
         ) from None
     except (OSError, ValueError) as error:
         raise ProjectError(f"{file} cannot be read", why=str(error), next_step=_MEND) from error
@@ -156,18 +161,32 @@ def load_lock(file: Path) -> Lock:
         raise ProjectError(f"{file} is malformed", why=describe_faults(error), next_step=_MEND) from error
 
 
+def find_named(file: Path) -> tuple[str, str | None] | None:
+    """The method and the framework's version that a damaged lock still names; None where it names no method."""
+    try:
+        content = json.loads(file.read_bytes().decode())
+    except (OSError, ValueError):
+        return None
+    recipe, framework = (content.get(key) if isinstance(content, dict) else None for key in ("recipe", "framework"))
+    name = recipe.get("name") if isinstance(recipe, dict) else None
+    version = framework.get("version") if isinstance(framework, dict) else None
+    return (name, version if isinstance(version, str) else None) if isinstance(name, str) else None
+
+
 def compare_lock(lock: Lock, catalog: Mapping[str, Recipe], core_version: str) -> LockStanding:
     """How `lock` stands to `catalog` and to the running core. Pure; MALFORMED is what `load_lock` raises for."""
     recipe = catalog.get(lock.recipe.name)
     if recipe is None:
-        return LockStanding(LockState.RUNTIME_REMOVED, f"the method {lock.recipe.name} is no longer published")
+        return LockStanding(
+            LockState.RUNTIME_REMOVED, f"the method {lock.recipe.name} is no longer published", upgradable=False
+        )
     if recipe.find_runtime(lock.framework.runtime) is None:
         offered = ", ".join(runtime.id for runtime in recipe.runtimes)
         why = f"{recipe.name} no longer offers the runtime {lock.framework.runtime}; it offers {offered}"
         return LockStanding(LockState.RUNTIME_REMOVED, why)
     if parse_release(core_version) < parse_release(lock.requires.core):
         why = f"it needs StarForge {lock.requires.core} or newer, this is {core_version}"
-        return LockStanding(LockState.INCOMPATIBLE, why)
+        return LockStanding(LockState.INCOMPATIBLE, why, upgradable=False)
     if (recipe.manifest_digest, recipe.template_digest) == (lock.recipe.manifest_digest, lock.recipe.template_digest):
         return LockStanding(LockState.CURRENT)
     broken = _find_broken_binding(lock.bindings, recipe.at(lock.framework.version))

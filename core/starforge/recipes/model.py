@@ -33,7 +33,8 @@ class Parameter:
 
     `path` is where it stands in the framework's own configuration. `versions` is the range of the framework's versions
     that have it, `variants` what is different in some of them. `items` is the type of a list's members. A default of
-    None is left to the framework, and such a parameter may be null.
+    None is left to the framework, and such a parameter may be null; so may one that is `nullable`, where null means
+    something of its own.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Parameter:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     items: ParameterType | None = None
+    nullable: bool = False
     versions: str = ""
     variants: tuple[Variant, ...] = ()
 
@@ -190,9 +192,18 @@ class Recipe:
         """The recipe with the parameters and rules that the framework's `version` has; whole where that is None."""
         if version is None:
             return self
-        parameters = (one.at(version) for one in self.parameters if is_in_range(version, one.versions))
+        parameters = tuple(one.at(version) for one in self.parameters if is_in_range(version, one.versions))
         rules = tuple(rule for rule in self.rules if is_in_range(version, rule.versions))
-        return replace(self, parameters=tuple(parameters), rules=rules)
+        present = {one.name for one in parameters}
+        elsewhere = {
+            one.name: {
+                "en": f"{self.framework} {version} is not among {one.versions}, which have it",
+                "zh-Hans": f"{self.framework} {version} 没有，{one.versions} 才有",  # noqa: RUF001 - Chinese punctuation
+            }
+            for one in self.parameters
+            if one.name not in present
+        }
+        return replace(self, parameters=parameters, rules=rules, removed={**elsewhere, **self.removed})
 
 
 def digest_recipe(manifest: Digest, template: Digest) -> Digest:

@@ -1,8 +1,8 @@
 """Rules between hyperparameters, as a recipe writes them: small expressions over names, numbers and texts.
 
-Names are hyperparameters, dotted ones included, and `gpus`, `nodes` and `processes` of the job. What is not known, such
-as the GPUs before a profile was chosen, is None: an expression that meets it has no answer, and the rule is not
-applied. `given(name)` says whether a hyperparameter has a value at all.
+Names are hyperparameters, dotted ones included, and `gpus` (of all nodes together), `nodes` and `processes` of the job.
+What is not known, such as the GPUs before a profile was chosen, is None: an expression that meets it has no answer, and
+the rule is not applied. `given(name)` says whether a hyperparameter has a value at all.
 """
 
 import ast

@@ -1,7 +1,8 @@
 """Strict YAML 1.2: one document as plain values, with the position of each, and every fault at once.
 
 What YAML 1.1 and 1.2 read differently is either read as 1.2 reads it (`1e-5` is a number, `no` a text) or, where a
-person would be surprised either way (`042`), refused.
+person would be surprised either way (`042`), refused. Where it depends on what is wanted there, a `Doubt` is kept for
+whoever knows that.
 """
 
 import io
@@ -9,7 +10,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from enum import Enum
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -28,11 +30,37 @@ _TAG: Final = "tag:yaml.org,2002:"
 _INT: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _BOOLS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_OLD_WORDS: Final = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+_OLD_TEXT: Final = re.compile(
+    r"[-+]?[0-9][0-9_]*_[0-9_]*|[-+]?[1-9][0-9]*(:[0-5]?[0-9])+|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?"
+)
+_CUT_NUMBER: Final = re.compile(r"[1-9][0-9]*\.[0-9]+0")
 _LOOKALIKES: Final = {
     "\uff1a": ":", "\uff0c": ",", "\uff0d": "-", "\u201c": '"', "\u201d": '"', "\uff03": "#",
     "\u3000": "a space", "\uff3b": "[", "\uff3d": "]", "\uff5b": "{", "\uff5d": "}", "\u2013": "-",
 }  # fmt: skip
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+
+
+class _Broken(Enum):
+    """What stands for a value that could not be read."""
+
+    VALUE = "value"
+
+
+_Value: TypeAlias = Union[Json, _Broken]  # noqa: UP007 - Json is a forward reference
+
+
+class Doubt(NamedTuple):
+    """A plain scalar that people mean differently.
+
+    `word`: a word that YAML 1.1 takes for `old`, a boolean. `text`: read as a text, by YAML 1.1 as a number or date.
+    `number`: a number that would lose digits if it was meant as a text.
+    """
+
+    kind: Literal["word", "text", "number"]
+    text: str
+    old: str = ""
 
 
 class Located(NamedTuple):
@@ -44,13 +72,14 @@ class Located(NamedTuple):
 
 @dataclass(slots=True)
 class Document:
-    """A file as it was read. `value` is not to be used while `faults` holds anything."""
+    """A file as it was read. What could not be read is in `faults` and left out of `value`."""
 
     file: str
     value: Json = None
     places: dict[Path, Located] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     warnings: list[Fault] = field(default_factory=list)
+    doubts: dict[Path, Doubt] = field(default_factory=dict)
 
     def place_of(self, path: Sequence[str | int]) -> Place:
         """Where the value at `path` stands, or the nearest thing that holds it."""
@@ -85,7 +114,7 @@ def read_yaml(content: bytes, file: str) -> Document:
     if not isinstance(node, MappingNode):
         document.faults.append(Fault("yaml_not_a_map", "the file must hold keys and values", _place(document, node)))
         return document
-    document.value = _Builder(document).build(node, ())
+    document.value = _Builder(document).build_root(node)
     return document
 
 
@@ -166,39 +195,55 @@ class _Builder:
         self._document = document
         self._nodes = 0
 
-    def build(self, node: Node, path: Path) -> Json:
+    def build_root(self, node: MappingNode) -> Json:
+        """The document's map."""
+        return self._build_map(node, ())
+
+    def _build(self, node: Node, path: Path) -> _Value:
         self._nodes += 1
         if len(path) > _MAX_DEPTH or self._nodes > _MAX_NODES:
             if self._nodes <= _MAX_NODES + 1:
                 self._fault("yaml_too_deep", "too deeply nested, or repeated too often by aliases", node)
                 self._nodes = max(self._nodes, _MAX_NODES + 1)
-            return None
+            return _Broken.VALUE
         if isinstance(node, MappingNode):
             return self._build_map(node, path)
         if isinstance(node, SequenceNode):
-            self._check_tag(node, "seq")
-            return [self._build_item(item, (*path, index)) for index, item in enumerate(node.value)]
-        return self._build_scalar(node)
+            return self._build_list(node, path)
+        return self._build_scalar(node, path)
 
-    def _build_item(self, item: Node, path: Path) -> Json:
-        place = _place(self._document, item)
-        self._document.places[path] = Located(place, place)
-        return self.build(item, path)
+    def _build_list(self, node: SequenceNode, path: Path) -> _Value:
+        """The list; broken as a whole where an item is."""
+        self._check_tag(node, "seq")
+        items: list[Json] = []
+        broken = False
+        for index, item in enumerate(node.value):
+            place = _place(self._document, item)
+            self._document.places[(*path, index)] = Located(place, place)
+            value = self._build(item, (*path, index))
+            if isinstance(value, _Broken):
+                broken = True
+            else:
+                items.append(value)
+        return _Broken.VALUE if broken else items
 
     def _build_map(self, node: MappingNode, path: Path) -> Json:
+        """The map without the members that are broken."""
         self._check_tag(node, "map")
         members: dict[str, Json] = {}
         for key_node, value_node in node.value:
             key = self._build_key(key_node)
             if key is None:
                 continue
-            if key in members:
+            if (*path, key) in self._document.places:
                 first = self._document.places[(*path, key)].key
                 self._fault("yaml_duplicate_key", f"{key!r} was already set in line {first.line}", key_node)
                 continue
             located = Located(_place(self._document, key_node), _place(self._document, value_node))
             self._document.places[(*path, key)] = located
-            members[key] = self.build(value_node, (*path, key))
+            value = self._build(value_node, (*path, key))
+            if not isinstance(value, _Broken):
+                members[key] = value
         return members
 
     def _build_key(self, node: Node) -> str | None:
@@ -210,14 +255,21 @@ class _Builder:
                 "yaml_merge", "merge keys ('<<') are not part of YAML 1.2", node, "name the parent in 'defaults:'"
             )
             return None
+        old = _OLD_WORDS.get(str(node.value).lower()) if node.style is None else None
+        if old is not None:
+            hint = f"quote it: '{node.value}'"
+            self._fault("yaml_key", f"the key {node.value} is read as {old} by YAML 1.1", node, hint)
+            return None
         if node.tag == _TAG + "str":
             return str(node.value)
         kind = str(node.tag).removeprefix(_TAG)
         self._fault("yaml_key", f"the key {node.value} is read as {kind}", node, f"quote it: '{node.value}'")
         return None
 
-    def _build_scalar(self, node: Node) -> Json:
+    def _build_scalar(self, node: Node, path: Path) -> _Value:
         text, kind = str(node.value), str(node.tag).removeprefix(_TAG)
+        if isinstance(node, ScalarNode) and node.style is None:
+            self._note_doubt(text, kind, path)
         if kind in {"str", "timestamp"}:
             return text
         if kind == "null":
@@ -229,27 +281,35 @@ class _Builder:
         if kind == "float":
             return self._build_float(text, node)
         self._fault("yaml_tag", f"the tag {node.tag!r} is not known", node, "leave it out")
-        return None
+        return _Broken.VALUE
 
-    def _build_int(self, text: str, node: Node) -> Json:
+    def _note_doubt(self, text: str, kind: str, path: Path) -> None:
+        if text.lower() in _OLD_WORDS:
+            self._document.doubts[path] = Doubt("word", text, _OLD_WORDS[text.lower()])
+        elif _OLD_TEXT.fullmatch(text):
+            self._document.doubts[path] = Doubt("text", text)
+        elif kind == "float" and _CUT_NUMBER.fullmatch(text):
+            self._document.doubts[path] = Doubt("number", text)
+
+    def _build_int(self, text: str, node: Node) -> _Value:
         if _INT.fullmatch(text):
             return int(text, 0 if text[:2] in {"0x", "0o"} else 10)
         if "_" in text:
             return text  # YAML 1.2 knows no digit groups
         hint = f"write the number without leading zeros, or quote it: '{text}'"
         self._fault("yaml_ambiguous_number", f"{text} is read differently by YAML 1.1 and 1.2", node, hint)
-        return None
+        return _Broken.VALUE
 
-    def _build_float(self, text: str, node: Node) -> Json:
+    def _build_float(self, text: str, node: Node) -> _Value:
         if not _FLOAT.fullmatch(text):
             if text.lower().lstrip("+-") in {".inf", ".nan"}:
                 self._fault("yaml_not_finite", f"{text} is no number that a job can be given", node)
-                return None
+                return _Broken.VALUE
             return text
         number = float(text)
         if not math.isfinite(number):
             self._fault("yaml_not_finite", f"{text} is too large for a number", node)
-            return None
+            return _Broken.VALUE
         return number
 
     def _check_tag(self, node: Node, expected: str) -> None:

@@ -11,7 +11,7 @@ from starforge.errors import ProjectError
 from starforge.recipes.faults import Fault, Place
 from starforge.recipes.hyperparameters import check_bounds, describe_value, has_type, hint_for_type
 from starforge.recipes.model import ParameterType
-from starforge.recipes.yaml12 import Document, read_yaml
+from starforge.recipes.yaml12 import Document, Located, read_yaml
 from starforge.recipes.yaml12 import Path as KeyPath
 from starforge.wording import describe_nearest
 from starforge.workspace.project import CONFIGS_FOLDER
@@ -70,25 +70,17 @@ class Setting(NamedTuple):
 class Config:
     """An experiment's settings with those of its parents below them.
 
-    `values` is not to be used while `faults` holds anything. `own` is the experiment's own file, for positions.
+    What could not be read is in `faults` and not in `values`. `own` is the experiment's own file; `origin` says of
+    every value where it came from: the experiment's file, a parent or an option.
     """
 
     own: Document
+    origin: Document
     values: dict[str, Json] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     warnings: list[Fault] = field(default_factory=list)
     documents: dict[str, Document] = field(default_factory=dict)
     options: dict[KeyPath, str] = field(default_factory=dict)
-
-    def document_of(self, path: KeyPath) -> Document:
-        """Where the value at `path` came from: an option, or a file, the experiment's own where it sets it."""
-        for end in range(len(path), 0, -1):
-            if path[:end] in self.options:
-                return Document(self.options[path[:end]])
-        for document in (self.own, *reversed(self.documents.values())):
-            if path in document.places:
-                return document
-        return self.own
 
 
 def read_config(root: Path, file: Path) -> Config:
@@ -98,9 +90,9 @@ def read_config(root: Path, file: Path) -> Config:
     except OSError as error:
         hint = "restore it from git, or make an experiment with `sf new`"
         missing = Fault("config_missing", f"{file} cannot be read: {error.strerror}", Place(str(file)), hint)
-        return Config(own=Document(str(file)), faults=[missing])
+        return Config(own=Document(str(file)), origin=Document(str(file)), faults=[missing])
     own = read_yaml(content, str(file))
-    config = Config(own=own)
+    config = Config(own=own, origin=Document(str(file)))
     config.values = _merge_parents(config, root, own, (str(file),))
     return config
 
@@ -145,6 +137,8 @@ def apply_setting(config: Config, setting: Setting) -> None:
         place = inner
     place[setting.path[-1]] = setting.value
     config.options[setting.path] = setting.option
+    _forget(config.origin, setting.path)
+    config.origin.places[setting.path] = Located(Place(setting.option), Place(setting.option))
     nested: Json = setting.value
     for part in reversed(setting.path):
         nested = {part: nested}
@@ -174,8 +168,6 @@ def _merge_parents(config: Config, root: Path, document: Document, chain: tuple[
     config.documents[chain[-1]] = document
     config.faults += document.faults
     config.warnings += document.warnings
-    if document.faults:
-        return {}
     own = dict(document.mapping())
     check_values(config, own, document)
     parents = own.pop("defaults", None)
@@ -183,7 +175,23 @@ def _merge_parents(config: Config, root: Path, document: Document, chain: tuple[
     for index, name in enumerate(parents if isinstance(parents, list) else ()):
         parent = _read_parent(config, root, (document, index, name), chain)
         merged = _merge(merged, parent)
+    _put_above(config.origin, document)
     return _merge(merged, own)
+
+
+def _put_above(origin: Document, document: Document) -> None:
+    """Let `origin` say of every value of `document` that it came from there."""
+    for path in document.places:
+        origin.doubts.pop(path, None)
+    origin.places.update(document.places)
+    origin.doubts.update(document.doubts)
+
+
+def _forget(origin: Document, path: KeyPath) -> None:
+    """Let `origin` say nothing of what stood at `path` and below it."""
+    for places in (origin.places, origin.doubts):
+        for below in [one for one in places if one[: len(path)] == path]:
+            del places[below]
 
 
 def _read_parent(

@@ -1,10 +1,10 @@
 """An experiment as a whole: config, lock and entry read together, with every fault at once."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
@@ -16,13 +16,17 @@ from starforge.contract.images import parse_image_reference
 from starforge.errors import ProjectError, SpecError
 from starforge.recipes.catalog import load_catalog
 from starforge.recipes.faults import Fault, Place
-from starforge.recipes.hyperparameters import check_hyperparameters
+from starforge.recipes.hyperparameters import build_facts, check_hyperparameters, find_broken_rules, list_doubtful
 from starforge.recipes.lock import LOCK_FILE, Lock, LockState, compare_lock, load_lock
-from starforge.recipes.model import Recipe
-from starforge.wording import count_of
+from starforge.recipes.model import Need, Recipe, Rule
+from starforge.recipes.rules import list_names
+from starforge.wording import count_of, describe_nearest, join_sentences
 from starforge.workspace.config import CONFIG_FILE, Config, Setting, apply_setting, read_config
 from starforge.workspace.datasets import Named, find_data_fault, find_data_warning
 from starforge.workspace.project import EXPERIMENTS_FOLDER, Project
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 _PROBE: Final[dict[str, Json]] = {
     "recipe": {"name": "probe/probe", "version": "1", "digest": "sha256:" + "0" * 64},
@@ -31,6 +35,13 @@ _PROBE: Final[dict[str, Json]] = {
     "workspace": {"digest": "sha256:" + "0" * 64, "bytes": 0, "files": 0},
 }
 """What a spec needs beside the settings, so that the settings can be checked by the contract itself."""
+
+
+_NEEDS: Final[Mapping[Need, tuple[tuple[str, ...], str]]] = {
+    "model": (("model",), "a model"),
+    "train": (("data", "train"), "training data"),
+}
+"""The key of each input that a method may need, and what it is called."""
 
 
 @dataclass(slots=True)
@@ -91,13 +102,22 @@ def read_experiment(project: Project, name: str, settings: Sequence[Setting] = (
     experiment.warnings += config.warnings
     _read_lock(experiment)
     _check_entry(experiment)
-    if not config.faults:
-        _check_image(experiment)
-        _check_datasets(experiment)
-    if experiment.recipe is not None and not config.faults:
-        experiment.faults += _check_hyperparameters(experiment, experiment.recipe)
-        experiment.faults += _check_against_contract(experiment, experiment.recipe)
+    if config.faults and not config.own.places:
+        return experiment  # nothing could be read of it: what is missing would be told beside the reason
+    _check_image(experiment)
+    _check_datasets(experiment)
+    if experiment.recipe is not None:
+        _check_hyperparameters(experiment, experiment.recipe)
+        _check_needs(experiment, experiment.recipe)
+        _check_against_contract(experiment, experiment.recipe)
+        _check_rules(experiment, experiment.recipe, None)
     return experiment
+
+
+def apply_resources(experiment: Experiment, resources: jobspec.Resources) -> None:
+    """Add to the faults what breaks a rule about the GPUs and nodes that were asked for."""
+    if experiment.recipe is not None:
+        _check_rules(experiment, experiment.recipe, resources)
 
 
 def check_experiment(experiment: Experiment) -> None:
@@ -128,9 +148,12 @@ def _read_lock(experiment: Experiment) -> None:
     experiment.lock, experiment.lock_state = lock, standing.state
     recipe = catalog.get(lock.recipe.name)
     experiment.recipe = recipe.at(lock.framework.version) if recipe else None
-    hint = f"`sf new NAME --method {lock.recipe.name}` makes an experiment of the present version to move to"
+    hint = f"`sf recipe upgrade {experiment.name}` moves it to what is here; --dry-run shows the difference first"
     if not standing.usable:
-        hint = hint if experiment.recipe else "`sf methods` lists what is published"
+        if experiment.recipe is None:
+            hint = join_sentences(describe_nearest(lock.recipe.name, catalog), "`sf methods` lists what is published")
+        elif not standing.upgradable:
+            hint = "install a newer sf"
         experiment.faults.append(Fault(f"lock_{standing.state}", f"the lock: {standing.why}", Place(file), hint))
     elif standing.state is LockState.COMPATIBLE:
         experiment.warnings.append(Fault("lock_compatible", f"the lock: {standing.why}", Place(file), hint))
@@ -142,7 +165,7 @@ def _check_image(experiment: Experiment) -> None:
     try:
         parse_image_reference(experiment.image)
     except SpecError as error:
-        place = experiment.config.document_of(("image",)).place_of(["image"])
+        place = experiment.config.origin.place_of(["image"])
         message = f"{error.what}: {error.why}"
         experiment.faults.append(Fault("image_invalid", message, place, error.next_step))
 
@@ -152,7 +175,7 @@ def _check_datasets(experiment: Experiment) -> None:
         if not isinstance(value, str) or not value:
             continue
         path = ("data", name)
-        named = Named(".".join(path), value, experiment.config.document_of(path).place_of(path))
+        named = Named(".".join(path), value, experiment.config.origin.place_of(path))
         fault = find_data_fault(experiment.project.root, experiment.folder, named)
         warning = find_data_warning(named)
         experiment.faults += [fault] if fault else []
@@ -185,42 +208,83 @@ def _check_entry(experiment: Experiment) -> None:
         experiment.faults.append(Fault("entry_not_executable", f"{shown} is not executable", place, hint))
 
 
-def _check_hyperparameters(experiment: Experiment, recipe: Recipe) -> list[Fault]:
-    faults = []
-    for name, value in experiment.section("hyperparameters").items():
-        document = experiment.config.document_of(("hyperparameters", name))
-        faults += check_hyperparameters(recipe, {name: value}, document)
-    return faults
+def _check_hyperparameters(experiment: Experiment, recipe: Recipe) -> None:
+    values, origin = experiment.section("hyperparameters"), experiment.config.origin
+    experiment.faults += check_hyperparameters(recipe, values, origin)
+    experiment.warnings += list_doubtful(recipe, values, origin)
 
 
-def _check_against_contract(experiment: Experiment, recipe: Recipe) -> list[Fault]:
+def _check_needs(experiment: Experiment, recipe: Recipe) -> None:
+    """The inputs without which no job of the method starts."""
+    origin = experiment.config.origin
+    for need in recipe.needs:
+        key, what = _NEEDS[need]
+        holder = experiment.section("data") if len(key) > 1 else experiment.values
+        is_broken = key in origin.places and key[-1] not in holder
+        is_replaced = need == "model" and bool(experiment.values.get("init_from"))
+        if holder.get(key[-1]) or is_broken or is_replaced:
+            continue
+        shown, place = ".".join(key), origin.key_place_of(key)
+        hint = f"add {shown}: hf://OWNER/NAME, or a path in the project"
+        experiment.faults.append(Fault("input_missing", f"{recipe.name} needs {what} ({shown})", place, hint))
+
+
+def _check_rules(experiment: Experiment, recipe: Recipe, resources: jobspec.Resources | None) -> None:
+    """Rules between hyperparameters, and with `resources` those about GPUs too; none is told twice."""
+    values = experiment.section("hyperparameters")
+    pools = resources.pools if resources else ()
+    gpus = sum(pool.nodes * pool.gpus_per_node for pool in pools) if resources else None
+    nodes = sum(pool.nodes for pool in pools) if resources else None
+    for rule, shown in find_broken_rules(recipe, values, build_facts(recipe, values, gpus, nodes)):
+        fault = Fault("rule_broken", rule.message["en"], _find_rule_place(experiment, rule), shown)
+        if not any((told.code, told.message) == (fault.code, fault.message) for told in experiment.faults):
+            experiment.faults.append(fault)
+
+
+def _find_rule_place(experiment: Experiment, rule: Rule) -> Place:
+    """Where the first of the rule's hyperparameters that was set stands."""
+    origin = experiment.config.origin
+    for name in list_names(f"({rule.require}, {rule.when})" if rule.when else rule.require):
+        for path in (("hyperparameters", name), ("hyperparameters", *name.split("."))):
+            if path in origin.places:
+                return origin.place_of(path)
+    return origin.key_place_of(["hyperparameters"])
+
+
+def _check_against_contract(experiment: Experiment, recipe: Recipe) -> None:
     """What the JobSpec itself would refuse, with the position of the setting that it came from."""
-    faults: list[Fault] = []
-    if experiment.image is None:
+    origin = experiment.config.origin
+    if experiment.image is None and ("image",) not in origin.places:
         message, place = f"{recipe.name} needs an image", experiment.config.own.place_of(["image"])
-        faults.append(Fault("image_missing", message, place, "add image: NAME:TAG"))
+        experiment.faults.append(Fault("image_missing", message, place, "add image: NAME:TAG"))
     is_told = any(fault.code == "image_invalid" for fault in experiment.faults)
-    image = "none" if is_told or experiment.image is None else experiment.image
+    image = "none" if is_told or not experiment.image else experiment.image
     probe = {**_PROBE, "framework": {"kind": recipe.framework, "image": image}}
-    faults += _collect(experiment, lambda: build_metadata(experiment))
-    faults += _collect(experiment, lambda: jobspec.Spec.model_validate({**probe, **build_settings(experiment)}))
-    return faults + _collect(experiment, lambda: digest_json(experiment.values))
+    experiment.faults += _collect(experiment, lambda: build_metadata(experiment))
+    experiment.faults += _collect(
+        experiment, lambda: jobspec.Spec.model_validate({**probe, **build_settings(experiment)})
+    )
+    experiment.faults += _collect(experiment, lambda: digest_json(experiment.values))
 
 
 def _collect(experiment: Experiment, check: Callable[[], object]) -> list[Fault]:
     try:
         check()
     except ValidationError as error:
-        faults = []
-        for fault in error.errors(include_input=False, include_url=False):
-            path = tuple(part for part in fault["loc"] if part != "framework")
-            document = experiment.config.document_of(path)
-            message = f"{'.'.join(map(str, path))}: {jobspec.describe_message(fault)}"
-            faults.append(Fault("value_invalid", message, document.place_of(path)))
-        return faults
+        return [fault for detail in error.errors(include_input=False) if (fault := _place_detail(experiment, detail))]
     except SpecError as error:
         return [Fault("value_invalid", str(error), experiment.config.own.place_of([]))]
     return []
+
+
+def _place_detail(experiment: Experiment, detail: "ErrorDetails") -> Fault | None:
+    """What the contract says of a setting; None where that setting was told of already."""
+    path = tuple(part for part in detail["loc"] if part != "framework")
+    origin = experiment.config.origin
+    place = origin.place_of(path)
+    if {place, origin.key_place_of(path)} & {fault.place for fault in experiment.faults}:
+        return None
+    return Fault("value_invalid", f"{'.'.join(map(str, path))}: {jobspec.describe_message(detail)}", place)
 
 
 def build_metadata(experiment: Experiment) -> jobspec.Metadata:

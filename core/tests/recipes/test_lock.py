@@ -81,7 +81,7 @@ def test_a_runtime_or_method_that_is_gone_is_named(recipe: Recipe, lock: Lock) -
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"recipe": {}}', b"\xff\xfe"])
 def test_a_damaged_lock_is_malformed_and_says_what_to_do(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "recipe.lock.json").write_bytes(content)
-    with pytest.raises(ProjectError, match="sf new"):
+    with pytest.raises(ProjectError, match="restore it from git"):
         load_lock(tmp_path / "recipe.lock.json")
 
 

@@ -56,6 +56,7 @@ def test_every_fault_is_named_at_once_with_file_line_and_column(tmp_path: Path) 
         ("value_choice", "config.yaml:6:11"),
         ("value_type", "config.yaml:7:16"),
         ("key_platform_owned", "config.yaml:8:1"),
+        ("image_missing", "config.yaml"),
         ("entry_not_executable", "train.sh"),
     }
     hints = {fault.hint for fault in experiment.faults}

@@ -54,13 +54,21 @@ def load_public_key(certificate: str) -> bytes:
     """The Ed25519 public key (32 bytes) in the PEM `certificate`.
 
     Raises:
-        SpecError: it is no certificate, or one of another kind of key.
+        SpecError: it is no certificate, or one of another kind of key, or there is more in the text: what reads the
+            same text later, such as OpenSSL, might stumble over that, or trust it.
 
     """
     try:
-        key = x509.load_pem_x509_certificate(certificate.encode()).public_key()
+        found = x509.load_pem_x509_certificate(certificate.encode())
+        key = found.public_key()
     except (ValueError, x509.InvalidVersion) as error:
         raise SpecError("the certificate cannot be read", why=str(error), next_step="join again") from error
+    if found.public_bytes(serialization.Encoding.PEM).decode("ascii").strip() != certificate.strip():
+        raise SpecError(
+            "the certificate cannot be used",
+            why="the text holds more than one certificate as PEM",
+            next_step="join with this release's forgelet",
+        )
     if not isinstance(key, Ed25519PublicKey):
         raise SpecError("the certificate's key is not an Ed25519 key", next_step="join with this release's forgelet")
     return key.public_bytes_raw()

@@ -30,16 +30,15 @@ from starforge_console.fleets.console_key import load_or_make_certificate
 from starforge_console.fleets.directory import Directory
 from starforge_console.fleets.hardware import HardwareRegistry
 from starforge_console.fleets.proofs import Proofs, SignedBody
+from starforge_console.fleets.reports import MOST_GPUS, check_name, check_report
 from starforge_console.fleets.trials import Trial, prepare_trial
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import list_fleets
 from starforge_console.ledger.heartbeats import join_by_token, take_beat
-from starforge_console.ledger.nodes import LARGEST, Beat, NodeRow, Renewal, renew_node, take_epoch
+from starforge_console.ledger.nodes import Beat, NodeRow, Renewal, renew_node, take_epoch
 from starforge_console.wakeups import BACKEND, NODES, QUEUE, Wakeups
 
 _NONCE_CHARACTERS: Final = range(16, 129)
-_TEXT_CHARACTERS: Final = 255
-_GPUS_AT_MOST: Final = 256
 _CERTIFICATE_CHARACTERS: Final = 8192
 
 _log = structlog.get_logger("nodes")
@@ -169,8 +168,7 @@ class Registration:
         report = decode(signed.body, NodeReport)
         if (report.node, report.install, report.epoch) != (name, self._terms.install, signed.epoch):
             raise InputError(f"the report is not one of node {name} in epoch {signed.epoch}")
-        if not 0 <= report.fence < LARGEST:
-            raise InputError("the report's number is no fence number", next_step="upgrade forgelet")
+        check_report(report)
         beat = Beat(
             epoch=signed.epoch,
             counter=signed.counter,
@@ -278,9 +276,8 @@ def _check_request(request: JoinRequest) -> None:
     texts = {"hostname": request.hostname, "version": request.version, "fleet": request.fleet, "token": request.token}
     texts |= {f"GPU {index}": name for index, name in enumerate(request.gpus)}
     for what, text in texts.items():
-        if len(text) > _TEXT_CHARACTERS or not text.isprintable():
-            raise InputError(f"the {what} of the machine cannot be used", why="it is too long or holds control signs")
-    if not request.hostname or len(request.gpus) > _GPUS_AT_MOST:
+        check_name(f"the {what} of the machine", text)
+    if not request.hostname or len(request.gpus) > MOST_GPUS:
         raise InputError(
             "the machine has no name" if not request.hostname else f"the machine tells of {len(request.gpus)} GPUs",
             next_step="mend that, then join again",

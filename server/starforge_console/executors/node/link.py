@@ -179,7 +179,7 @@ class NodeLink:
             if settings.legacy_token is not None:
                 headers["authorization"] = f"Bearer {settings.legacy_token.reveal()}"
         else:
-            verify = build_client_context(settings.key_file, node.certificate)
+            verify = self._build_context()
         return httpx2.AsyncClient(
             base_url=f"{scheme}://{node.advertise}",
             headers=headers,
@@ -188,6 +188,16 @@ class NodeLink:
             timeout=_timeout(settings.request_timeout_s),
             limits=httpx2.Limits(keepalive_expiry=_IDLE_S),
         )
+
+    def _build_context(self) -> ssl.SSLContext:
+        try:
+            return build_client_context(self._settings.key_file, self.node.certificate)
+        except (OSError, ValueError, TypeError) as error:
+            raise NodeSilent(
+                f"{self.node.name} cannot be called",
+                why=f"its certificate, or this console's key {self._settings.key_file}, cannot be used: {error}",
+                next_step="run 'forgelet join' there again",
+            ) from error
 
 
 def explain_silence(error: BaseException) -> str:

@@ -78,6 +78,10 @@ ENV_RESUME_FROM = "FORGE_RESUME_FROM"  # newest committed checkpoint; unset when
 ENV_SPEC = "FORGE_SPEC"  # path of RESOLVED_CONFIG_FILE
 ENV_REPORT_FILE = "FORGE_REPORT_FILE"  # where starforge.report appends
 
+# Set by a plan whose program calls the Trainer's train() without the checkpoint that its own arguments name: the hook
+# hands it over.
+ENV_TRAINER_RESUMES = "FORGE_TRAINER_RESUMES"
+
 # Words that the runner replaces in a plan's argv, environment and files by the paths of the attempt.
 PLACE_WORK = "@FORGE_WORK_DIR@"
 PLACE_CKPT = "@FORGE_CKPT_DIR@"

@@ -64,6 +64,7 @@ class _ParameterPart(_Part):
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     items: ParameterType | None = None
+    nullable: bool = False
     versions: str = ""
     variants: tuple[_VariantPart, ...] = ()
 

@@ -82,7 +82,10 @@ def build_callback(report: Any) -> type[TrainerReports]:
 
 
 def patch_trainer(trainer_class: Any, callback_class: Any) -> None:
-    """Add the callback to every trainer that is made of the class or of one derived from it."""
+    """Add the callback to every trainer that is made of the class or of one derived from it.
+
+    Where the plan asks for it, `train()` without a checkpoint goes on from the one that the trainer's arguments name.
+    """
     original = trainer_class.__init__
 
     @functools.wraps(original)
@@ -92,6 +95,19 @@ def patch_trainer(trainer_class: Any, callback_class: Any) -> None:
             self.add_callback(callback_class())
 
     trainer_class.__init__ = init
+    if os.environ.get("FORGE_TRAINER_RESUMES"):
+        trainer_class.train = _resuming(trainer_class.train)
+
+
+def _resuming(original: Any) -> Any:
+    @functools.wraps(original)
+    def train(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = getattr(self.args, "resume_from_checkpoint", None)
+        if named and not args and kwargs.get("resume_from_checkpoint") is None:
+            kwargs["resume_from_checkpoint"] = named
+        return original(self, *args, **kwargs)
+
+    return train
 
 
 def _find_hparams(args: Any) -> Dict[str, Any]:

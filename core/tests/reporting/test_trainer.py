@@ -1,5 +1,6 @@
 """The Trainer's hook and callback, in a job under the runner, with a Trainer that speaks transformers' protocol."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -85,6 +86,29 @@ def test_a_stop_lets_the_trainer_save_and_is_not_complete(image: Attempt) -> Non
     assert (process.returncode, record.complete, record.desired) == (0, False, "stop")
     assert record.checkpoint is not None
     assert record.checkpoint.path == f"ckpt/checkpoint-{record.checkpoint.step}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"), [({}, "None"), ({contract.ENV_TRAINER_RESUMES: "1"}, "/ckpt/checkpoint-3")]
+)
+def test_a_program_that_forgets_its_checkpoint_gets_it_where_the_plan_asks(
+    image: Attempt, asked: dict[str, str], given: str
+) -> None:
+    module = Path(image.environment["PYTHONPATH"], "transformers", "trainer.py")
+    module.write_text(
+        TRAINER.replace(
+            "def train(self):", "def train(self, resume_from_checkpoint=None):\n        print(resume_from_checkpoint)"
+        )
+    )
+    code = """
+from transformers.trainer import Trainer
+trainer = Trainer(1)
+trainer.args.resume_from_checkpoint = "/ckpt/checkpoint-3"
+trainer.train()
+trainer.train(resume_from_checkpoint="/elsewhere")
+"""
+    assert image.python(code, plan=dataclasses.replace(PLAN, env=asked)).run() == 0, image.log()
+    assert image.log().decode().split() == [given, "/elsewhere"]
 
 
 def test_a_trainer_that_cannot_be_hooked_still_trains_and_a_note_says_so(image: Attempt) -> None:

@@ -2,9 +2,14 @@
 
 Adding a method adds the folder `builtin/<framework>/<method>/` with its `recipe.yaml` and `template/`. What methods of
 one framework share lies in files beside their folders, which they include: it counts as a part of each.
+
+Reading a thousand lines of YAML with positions takes a good part of a second. Beside each `x.yaml` there may be an
+`x.json` with the same content and the digest of the YAML that it was made of: it is taken only while that is the YAML
+which lies there, so that an edited file counts at once. `make fix` writes it, `make check` compares it.
 """
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -18,7 +23,6 @@ from starforge.contract.jobspec import describe_faults
 from starforge.errors import NotFound, ProjectError
 from starforge.recipes.manifest import Manifest, Shared
 from starforge.recipes.model import Recipe
-from starforge.recipes.yaml12 import read_yaml
 from starforge.wording import count_of, describe_nearest, join_sentences
 
 MANIFEST_FILE: Final = "recipe.yaml"
@@ -62,12 +66,25 @@ def load_recipe(folder: Path) -> Recipe:
             why=f"its folder says {expected!r}",
             next_step="let name and folder agree",
         )
-    contents = [content]
+    contents: list[Json] = [content]
     for name in manifest.include:
         shared, content = _read_part(folder.parent / name, Shared)
         manifest = manifest.including(shared)
         contents.append(content)
     return manifest.build(digest_json(contents), digest_template(read_template(folder)))
+
+
+def render_compiled(file: Path) -> str:
+    """What belongs into the `.json` beside the YAML `file`: a line for each parameter, rule and runtime."""
+    content = file.read_bytes()
+    value = _parse(file, content)
+    members = [f"{json.dumps(key)}: {_render_member(member)}" for key, member in value.items()]
+    return f'{{"of": "{_fingerprint(content)}", "content": {{\n' + ",\n".join(members) + "\n}}\n"
+
+
+def list_parts(root: Path = _BUILTIN) -> list[Path]:
+    """Every YAML file below `root` that is a recipe or a part of several."""
+    return sorted([*root.glob(f"*/*/{MANIFEST_FILE}"), *root.glob("*/*.yaml")])
 
 
 def read_template(folder: Path) -> Mapping[str, bytes]:
@@ -111,20 +128,50 @@ class _Recipes(Mapping[str, Recipe]):
 _PartT = TypeVar("_PartT", bound=Shared)
 
 
-def _read_part(file: Path, kind: type[_PartT]) -> tuple[_PartT, Json]:
+def _read_part(file: Path, kind: type[_PartT]) -> tuple[_PartT, dict[str, Json]]:
     """`file` as `kind`, and its content as it stands there."""
     try:
-        document = read_yaml(file.read_bytes(), str(file))
+        content = file.read_bytes()
     except OSError as error:
         raise ProjectError(f"{file} cannot be read", why=str(error.strerror), next_step="install it again") from error
-    if document.faults:
-        fault = document.faults[0]
-        raise ProjectError(f"{fault.place}: {fault.message}", next_step=fault.hint)
+    value = _find_compiled(file, content) or _parse(file, content)
     try:
-        return kind.model_validate(document.value), document.value
+        return kind.model_validate(value), value
     except ValidationError as error:
         raise ProjectError(
             f"{file} has {count_of(error.error_count(), 'fault')}",
             why=describe_faults(error),
             next_step="mend the fields that are named",
         ) from error
+
+
+def _parse(file: Path, content: bytes) -> dict[str, Json]:
+    from starforge.recipes.yaml12 import read_yaml  # noqa: PLC0415 - not where every part was compiled
+
+    document = read_yaml(content, str(file))
+    if document.faults:
+        fault = document.faults[0]
+        raise ProjectError(f"{fault.place}: {fault.message}", next_step=fault.hint)
+    return dict(document.mapping())
+
+
+def _find_compiled(file: Path, content: bytes) -> dict[str, Json] | None:
+    """What was made of exactly this content; None where there is nothing, or nothing newer."""
+    try:
+        compiled = json.loads(file.with_suffix(".json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(compiled, dict) or compiled.get("of") != _fingerprint(content):
+        return None
+    value = compiled.get("content")
+    return value if isinstance(value, dict) else None
+
+
+def _fingerprint(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _render_member(member: Json) -> str:
+    if not isinstance(member, list) or not member:
+        return json.dumps(member, ensure_ascii=False)
+    return "[\n" + ",\n".join(json.dumps(item, ensure_ascii=False) for item in member) + "\n]"

@@ -13,7 +13,15 @@ from starforge.contract.jobspec import JobSpec, parse_jobspec
 from starforge.errors import NotFound, ProjectError
 from starforge.recipes.adapters import build_plan
 from starforge.recipes.adapters.inputs import InputPaths, PlanInputs
-from starforge.recipes.catalog import load_catalog, load_method, load_recipe, load_recipes, load_template
+from starforge.recipes.catalog import (
+    list_parts,
+    load_catalog,
+    load_method,
+    load_recipe,
+    load_recipes,
+    load_template,
+    render_compiled,
+)
 
 MANIFEST = """\
 name: demo/fit
@@ -156,3 +164,21 @@ def test_the_script_of_the_template_is_executable_and_has_unix_line_ends() -> No
     script = Path(starforge.__file__).parent / "recipes/builtin/custom/custom/template/train.sh"
     assert script.stat().st_mode & stat.S_IXUSR
     assert all(b"\r" not in content for content in load_template("custom/custom").values())
+
+
+def test_a_compiled_file_is_taken_for_the_very_yaml_that_it_was_made_of(tmp_path: Path) -> None:
+    folder = write_recipe(tmp_path)
+    plain = load_recipe(folder)
+    compiled = folder / "recipe.json"
+    compiled.write_text(render_compiled(folder / "recipe.yaml"))
+    assert load_recipe(folder) == plain
+    compiled.write_text(compiled.read_text().replace("The step size", "Taken from beside it"))
+    assert load_recipe(folder).parameters[0].help["en"] == "Taken from beside it"
+    (folder / "recipe.yaml").write_text(MANIFEST.replace("The step size", "Edited"))
+    assert load_recipe(folder).parameters[0].help["en"] == "Edited"
+
+
+def test_what_several_methods_share_is_a_part_that_is_compiled_too(tmp_path: Path) -> None:
+    folder = write_recipe(tmp_path)
+    (folder.parent / "common.yaml").write_text("platform_parameters: [output_dir]\n")
+    assert [path.name for path in list_parts(tmp_path)] == ["common.yaml", "recipe.yaml"]

@@ -74,11 +74,13 @@ def name_container(attempt: AttemptId) -> str:
 
 
 def find_claim(listed: Document) -> Claim | None:
-    """What `listed` claims, or None when it is no container of any StarForge install."""
+    """What `listed` claims, or None when it is no container that a StarForge install made."""
     labels: Mapping[str, str] = listed.get("Labels") or {}
     try:
         attempt = parse_attempt_id(labels.get(ATTEMPT, ""))
     except SpecError:
+        return None
+    if _is_copy(listed, attempt):
         return None
     return Claim(
         container=str(listed["Id"]),
@@ -97,6 +99,17 @@ def find_claim(listed: Document) -> Claim | None:
 def find_claims(listing: Sequence[Document]) -> list[Claim]:
     """Every claim in `listing`."""
     return [claim for listed in listing if (claim := find_claim(listed)) is not None]
+
+
+def _is_copy(listed: Document, attempt: AttemptId) -> bool:
+    """Whether the labels came with an image: one that somebody made of a job's container carries them for ever.
+
+    Whatever that container is, it is not the attempt. One of ours that was renamed still has the attempt's own folder.
+    """
+    names, mounts = listed.get("Names"), listed.get("Mounts")
+    if not names or mounts is None or f"/{name_container(attempt)}" in names:
+        return False
+    return not any(attempt in str(mount.get("Source")) for mount in mounts)
 
 
 def _gpus_of(labels: Mapping[str, str]) -> tuple[str, ...]:

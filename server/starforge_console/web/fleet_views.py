@@ -140,7 +140,9 @@ def _stand(directory: Directory, row: NodeRow) -> dict[str, object]:
     """How the node is: the same word as placement goes by."""
     heard, known = directory.heard(row.name), directory.find_known(row.name)
     standing = None if known is None else find_standing(known, directory.clock.monotonic())
-    shown = {} if standing is None else {"status": standing.status.value, "why": standing.why}
+    shown = {} if standing is None else {"status": standing.status.value}
+    if standing is not None and standing.status is not NodeStatus.READY:
+        shown["why"] = standing.why  # one that is ready may still complain, in its own words
     return {**shown, "reach": heard.reach, "heard_s": heard.heard_s}
 
 

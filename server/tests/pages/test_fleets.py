@@ -275,6 +275,15 @@ def test_a_container_that_nobody_tells_of_is_not_ended(fleets: FleetConsole, roo
     assert "runs no unknown container" in page
 
 
+def test_a_machine_that_is_ready_and_lacks_a_gpu_says_so(fleets: FleetConsole, root: TestClient) -> None:
+    lost = "card 0000:0a:00.0 is lost; reboot the machine to get it back"
+    fleets.add_machine(Machine(view=replace(build_view(build_gpu(0)), why_not=lost)))
+    page = root.get("/fleets/gpu").text
+    assert f'<p class="reason" lang="en">{lost}</p>' in page
+    assert 'class="tag' not in page[page.index('id="node-gpu7"') : page.index("</article>")]
+    assert 'class="hold free n1"' in page
+
+
 def test_a_machine_that_is_silent_says_so_with_advice_and_its_gpus_are_blocked(
     fleets: FleetConsole, root: TestClient
 ) -> None:

@@ -11,7 +11,10 @@ from starforge_console.executors.node.directory import KnownNode
 
 
 def build_view(node: KnownNode, now: float, series_of: Callable[[str], str | None]) -> NodeView:
-    """The node's capacity; one that takes no jobs says why, and one that is away shows its GPUs as blocked."""
+    """The node's capacity; one that takes no jobs says why, and one that is away shows its GPUs as blocked.
+
+    What one that takes jobs complains of stays in its words: a GPU that is lost shows nowhere else.
+    """
     standing = find_standing(node, now)
     accepts, why_not = standing.status is NodeStatus.READY, standing.refusal
     view = node.report.view if node.report is not None else None
@@ -23,7 +26,7 @@ def build_view(node: KnownNode, now: float, series_of: Callable[[str], str | Non
     gpus = tuple(replace(gpu, series=series_of(gpu.name)) for gpu in view.gpus)
     if standing.is_silent:
         gpus = tuple(_block(gpu) for gpu in gpus)
-    return replace(view, name=node.name, gpus=gpus, accepts=accepts, why_not=why_not)
+    return replace(view, name=node.name, gpus=gpus, accepts=accepts, why_not=view.why_not if accepts else why_not)
 
 
 def find_standing(node: KnownNode, now: float) -> Standing:

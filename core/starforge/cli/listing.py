@@ -1,4 +1,4 @@
-"""`sf ls`, `sf methods`, `sf version`: what is here, without a network."""
+"""`sf ls`, `sf version`: what is here, without a network."""
 
 import platform
 from pathlib import Path
@@ -41,38 +41,6 @@ def ls(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
         if item["fault"] is not None:
             more = f"; sf validate {item['name']} shows all {item['faults']}" if item["faults"] != 1 else ""
             warn(f"{item['name']}: {item['fault']}{more}")
-
-
-@click.command()
-@json_option
-def methods(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
-    r"""List the training methods.
-
-    \b
-    JSON: {items: [{name, version, digest, framework_versions: [text], image,
-                    summary: {language: text}}]}
-    """
-    from starforge.recipes.catalog import load_catalog  # noqa: PLC0415 - `sf version` shares this module
-
-    recipes = list(load_catalog().values())
-    if not as_json:
-        rows = [
-            (recipe.name, ", ".join(recipe.framework_versions) or "any", recipe.summary["en"]) for recipe in recipes
-        ]
-        print_table(("METHOD", "FRAMEWORK", "WHAT IT DOES"), rows)
-        return
-    items = [
-        {
-            "name": recipe.name,
-            "version": recipe.version,
-            "digest": recipe.digest,
-            "framework_versions": list(recipe.framework_versions),
-            "image": recipe.runtimes[0].image,
-            "summary": dict(recipe.summary),
-        }
-        for recipe in recipes
-    ]
-    print_json({"items": items})
 
 
 @click.command()

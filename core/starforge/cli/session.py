@@ -2,17 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
 
+from starforge.cli.kept_profiles import load_kept_profiles
 from starforge.cli.output import note
 from starforge.client.console import Console
 from starforge.client.http import Connection
-from starforge.client.login import find_registry, load_session, save_registry
+from starforge.client.login import load_session, save_registry
 from starforge.errors import Refused, Unavailable
-from starforge.hardware.profiles import BUILT_IN, Profile, name_wanted
+from starforge.hardware.profiles import Profile
 from starforge.wording import describe_duration
-
-_FRESH_S: Final = 86_400.0
 
 
 @contextmanager
@@ -34,17 +32,15 @@ def load_profiles(texts: Sequence[str]) -> Mapping[str, Profile]:
     What the last sign-in kept is enough while it is fresh and knows every name; else the console is asked, and what it
     kept stands when it cannot be.
     """
-    registry = find_registry()
-    kept = {} if registry is None else {str(item["name"]): Profile(**item) for item in registry.profiles}
-    wanted = {name_wanted(text) for text in texts}
-    if registry is not None and registry.age_s < _FRESH_S and wanted <= {*kept, *BUILT_IN}:
-        return kept
+    kept = load_kept_profiles()
+    if kept.answers(texts):
+        return kept.profiles
     try:
         with open_console() as console:
             fetched = [profile.model_dump() for profile in console.profiles().items]
     except (Refused, Unavailable):  # the command that follows says it better, and may need no console
-        if registry is not None:
-            note(f"profiles as they were {describe_duration(registry.age_s)} ago: the console was not reached")
-        return kept
+        if kept.age_s is not None:
+            note(f"profiles as they were {describe_duration(kept.age_s)} ago: the console was not reached")
+        return kept.profiles
     save_registry(fetched)
     return {str(item["name"]): Profile(**item) for item in fetched}

@@ -20,12 +20,12 @@ from starforge.client.upload import Sink, send_blob
 from starforge.contract.api import AdmissionRecord, SubmitRequest
 from starforge.contract.canonical import Json
 from starforge.contract.ids import Digest
-from starforge.contract.jobspec import JobSpec, digest_of
-from starforge.errors import SignInRequired, Unavailable
+from starforge.contract.jobspec import JobSpec, Resources, digest_of
+from starforge.errors import InputError, SignInRequired, Unavailable
 from starforge.hardware.profiles import build_resources
 from starforge.wording import count_of, describe_bytes, join_sentences
 from starforge.workspace.config import Setting, parse_setting
-from starforge.workspace.experiment import Experiment, check_experiment, read_experiment
+from starforge.workspace.experiment import Experiment, apply_resources, check_experiment, read_experiment
 from starforge.workspace.git import GitStanding
 from starforge.workspace.manifest import Manifest, load_manifest
 from starforge.workspace.pack import Packed, check_manifest, pack_manifest
@@ -135,12 +135,10 @@ class _Prepared:
 def _prepare(name: str, asked: _Asked) -> _Prepared:
     project = load_project(Path.cwd())
     experiment = read_experiment(project, resolve_experiment(project, name), asked.settings)
+    resources = _choose_resources(experiment, asked.profiles)
     check_experiment(experiment)
     for warning in experiment.warnings:
         warn(f"{warning.place}: {warning.message}")
-    registry = load_profiles(asked.profiles)
-    roles = experiment.recipe.roles if experiment.recipe else ()
-    resources = build_resources(asked.profiles, registry, roles, build_share(experiment))
     manifest = load_manifest(project.root)
     check_manifest(manifest, project.pack_limit_bytes)
     origin = load_origin(manifest)
@@ -152,6 +150,18 @@ def _prepare(name: str, asked: _Asked) -> _Prepared:
     contents = Contents(packed=packed, origin=origin)
     spec = build_jobspec(experiment, resources, contents)
     return _Prepared(experiment, manifest, contents, SubmitRequest(spec=spec, allow_dirty=asked.allow_dirty))
+
+
+def _choose_resources(experiment: Experiment, profiles: tuple[str, ...]) -> Resources:
+    """The pools that were asked for; what breaks a rule about them is then among the experiment's faults."""
+    roles = experiment.recipe.roles if experiment.recipe else ()
+    try:
+        resources = build_resources(profiles, load_profiles(profiles), roles, build_share(experiment))
+    except InputError:
+        check_experiment(experiment)  # its own faults come first
+        raise
+    apply_resources(experiment, resources)
+    return resources
 
 
 def _warn_of_origin(origin: Origin) -> None:

@@ -105,7 +105,7 @@ class Document:
 def read_yaml(content: bytes, file: str) -> Document:
     """`content` as one document whose root is a map. Never raises for what the file holds."""
     document = Document(file)
-    text = _decode(content, document)
+    text = decode_text(content, document)
     if text is None:
         return document
     node = _compose(text, document)
@@ -118,7 +118,8 @@ def read_yaml(content: bytes, file: str) -> Document:
     return document
 
 
-def _decode(content: bytes, document: Document) -> str | None:
+def decode_text(content: bytes, document: Document) -> str | None:
+    """`content` as text, or None with the reason among the document's faults."""
     place = Place(document.file, 1, 1)
     if len(content) > MAX_BYTES:
         message = f"the file has {len(content)} bytes, {MAX_BYTES} are allowed"

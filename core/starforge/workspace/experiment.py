@@ -14,9 +14,16 @@ from starforge.contract.canonical import Json, digest_json
 from starforge.contract.ids import Digest
 from starforge.contract.images import parse_image_reference
 from starforge.errors import ProjectError, SpecError
+from starforge.recipes.arguments import read_arguments
 from starforge.recipes.catalog import load_catalog
 from starforge.recipes.faults import Fault, Place
-from starforge.recipes.hyperparameters import build_facts, check_hyperparameters, find_broken_rules, list_doubtful
+from starforge.recipes.hyperparameters import (
+    build_facts,
+    check_hyperparameters,
+    check_rules,
+    find_broken_rules,
+    list_doubtful,
+)
 from starforge.recipes.lock import LOCK_FILE, Lock, LockState, compare_lock, load_lock
 from starforge.recipes.model import Need, Recipe, Rule
 from starforge.recipes.rules import list_names
@@ -118,6 +125,18 @@ def apply_resources(experiment: Experiment, resources: jobspec.Resources) -> Non
     """Add to the faults what breaks a rule about the GPUs and nodes that were asked for."""
     if experiment.recipe is not None:
         _check_rules(experiment, experiment.recipe, resources)
+
+
+def apply_arguments(experiment: Experiment, file: str, content: bytes) -> None:
+    """Add to the faults what is wrong with a framework's arguments as hyperparameters of the experiment's method."""
+    document = read_arguments(content, file)
+    experiment.faults += document.faults
+    values = document.mapping().get("hyperparameters")
+    if experiment.recipe is None or not isinstance(values, dict):
+        return
+    recipe = experiment.recipe
+    experiment.faults += check_hyperparameters(recipe, values, document)
+    experiment.faults += check_rules(recipe, values, build_facts(recipe, values, None, None), Place(file))
 
 
 def check_experiment(experiment: Experiment) -> None:
@@ -254,8 +273,9 @@ def _find_rule_place(experiment: Experiment, rule: Rule) -> Place:
 def _check_against_contract(experiment: Experiment, recipe: Recipe) -> None:
     """What the JobSpec itself would refuse, with the position of the setting that it came from."""
     origin = experiment.config.origin
-    if experiment.image is None and ("image",) not in origin.places:
-        message, place = f"{recipe.name} needs an image", experiment.config.own.place_of(["image"])
+    is_broken = ("image",) in origin.places and "image" not in experiment.values
+    if not experiment.values.get("image") and not is_broken:
+        message, place = f"{recipe.name} needs an image", origin.key_place_of(["image"])
         experiment.faults.append(Fault("image_missing", message, place, "add image: NAME:TAG"))
     is_told = any(fault.code == "image_invalid" for fault in experiment.faults)
     image = "none" if is_told or not experiment.image else experiment.image

@@ -76,7 +76,12 @@ def test_a_fresh_experiment_is_valid_and_says_what_to_do_next(
     made = sf("new", "first", "--image", "registry.local:5000/train@sha256:" + "0" * 64, "--json").json
     assert made["files"] == ["README.md", "config.yaml", "recipe.lock.json", "train.py", "train.sh"]
     assert os.access("experiments/first/train.sh", os.X_OK)
-    assert sf("validate", "first", "--json").json == {"ok": True, "errors": [], "warnings": []}
+    assert sf("validate", "first", "--json").json == {
+        "ok": True,
+        "errors": [],
+        "warnings": [],
+        "profiles_age_s": None,
+    }
     (item,) = sf("ls", "--json").json["items"]
     assert (item["name"], item["method"], item["lock"], item["faults"]) == ("first", "custom/custom", "current", 0)
     assert "git commit" in sf("new", "second").out

@@ -38,6 +38,7 @@ from starforge_forgelet.node import Node
 MOST_BYTES: Final = 16 << 20
 """A launch with its secrets, or the ids of all attempts that a console knows, is far smaller."""
 _JSON: Final = "application/json"
+_DIGITS: Final = 16
 _MOST_REMAINING_S: Final = 7 * 24 * 3600.0
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -75,6 +76,8 @@ class _Api:
 
     async def observe(self, request: Request) -> Response:
         message = decode(await _read(request), Observe)
+        for attempt in message.attempts or ():
+            parse_attempt_id(attempt)  # files are named after it
         return _answer(encode_observations(await self._node.observe(message.attempts)))
 
     async def fence(self, request: Request) -> Response:
@@ -129,7 +132,7 @@ def _require_own(node: Node, request: Request) -> None:
     asked = request.headers.get(INSTALL_HEADER)
     if asked != node.identity.install:
         raise NotFound(
-            f"this node belongs to install {node.identity.install}, not {asked}",
+            f"this node belongs to install {node.identity.install}, not {asked!r:.80}",
             next_step="join it to the console that is to use it",
         )
 
@@ -148,8 +151,8 @@ async def _read(request: Request) -> bytes:
 
 def _read_fence(request: Request) -> int:
     said = request.headers.get(FENCE_HEADER, "")
-    if not said.isascii() or not said.isdigit():
-        raise SpecError(f"the launch names the fence number {said!r}", why="a console tells the one that it knows")
+    if not said.isascii() or not said.isdigit() or len(said) > _DIGITS:
+        raise SpecError(f"the launch names the fence number {said!r:.40}", why="a console tells the one that it knows")
     return int(said)
 
 

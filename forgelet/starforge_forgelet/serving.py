@@ -7,6 +7,7 @@ the listening socket stays, so that nobody is turned away meanwhile.
 import asyncio
 import contextlib
 import logging
+import resource
 import signal
 import socket
 import ssl
@@ -16,6 +17,7 @@ from typing import Final
 import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from starforge.contract.launch import Secret
 from starforge.errors import ProjectError
@@ -33,6 +35,9 @@ _KEEP_ALIVE_S: Final = 75
 _LOOK_S: Final = 1.0
 _SHUTDOWN_S: Final = 5
 _BACKLOG: Final = 256
+_HANDSHAKE_S: Final = 10.0
+_FILES: Final = 65_536
+"""Strangers hold a connection until their handshake's time is up; heartbeats and the engine need files beside them."""
 
 _log = logging.getLogger("forgelet")
 
@@ -48,6 +53,7 @@ def serve(settings: NodeSettings, host: str, port: int) -> None:
     state = NodeState(settings.state_dir)
     if settings.legacy_token is None:
         state.load_identity()
+    _raise_file_limit()
     with _listen(host, port) as listener:
         asyncio.run(_serve(settings, state, listener))
 
@@ -148,18 +154,34 @@ def _require_token(settings: NodeSettings) -> Secret:
 
 
 class _Server(uvicorn.Server):
-    """A server whose signals are handled by whoever runs it."""
+    """A server whose signals are handled by whoever runs it, and that waits for no stranger's handshake for long."""
 
     async def run_on(self, listener: socket.socket) -> None:
         """Serve on `listener`, which it closes, until `should_exit`."""
         await self._serve([listener])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As the base does for sockets that are there; it knows of no time for the handshake but a minute."""
+        await self.lifespan.startup()
+        tls, loop = self.config.ssl, asyncio.get_running_loop()
+        limit_s = None if tls is None else _HANDSHAKE_S
+        self.servers = [
+            await loop.create_server(
+                self._build_protocol, sock=one, ssl=tls, backlog=_BACKLOG, ssl_handshake_timeout=limit_s
+            )
+            for one in sockets or ()
+        ]
+        self.started = True
+
+    def _build_protocol(self) -> asyncio.Protocol:
+        return H11Protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
 
 def _configure(app: ASGIApp, tls: ssl.SSLContext | None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="asyncio",
-        http="h11",
+        http=H11Protocol,
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -174,6 +196,14 @@ def _configure(app: ASGIApp, tls: ssl.SSLContext | None) -> uvicorn.Config:
 def _say_refused(why: str) -> None:
     """A refused caller sees a cut connection and nothing else: who mends it must find the reason here."""
     _log.warning("a caller was refused: %s; if that was the console, run 'forgelet join' again", why)
+
+
+def _raise_file_limit() -> None:
+    """Take as many files as this process may; a shell gives it far fewer."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @contextlib.contextmanager

@@ -105,6 +105,14 @@ def load_host_python() -> HostPython:
     raise SystemExit("no Python of at least 3.8 is on this machine to make an image from")
 
 
+def for_everybody(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """A filter of `tarfile`: root's own, and readable for every user."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = "root"
+    member.mode |= 0o555 if member.isdir() or member.mode & stat.S_IXUSR else 0o444
+    return member
+
+
 def _key_of(contents: Contents, python: HostPython | None) -> str:
     bash = Path(_locate("bash")).stat()
     parts = [_LAYOUT, repr(contents), repr(python), str(bash.st_mtime_ns)]
@@ -148,10 +156,7 @@ def _without_the_unneeded(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     last = member.name.rsplit("/", 1)[-1]
     if last in _LEFT_OUT or last.startswith("config-"):
         return None
-    member.uid = member.gid = 0
-    member.uname = member.gname = "root"
-    member.mode |= stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
-    return member
+    return for_everybody(member)
 
 
 def _libraries_of(programs: Iterable[str]) -> Iterator[str]:

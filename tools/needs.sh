@@ -15,10 +15,11 @@ package_of() {
     interpreters) echo pypy3 ;; # a second Python beside the system's own, and an older one
     rsync) echo rsync ;; # the recipe for a backup is tried
     tini) echo tini ;;
+    frameworks) ;; # no package: pip fetches what the images of training frameworks hold
     clock) echo libfaketime ;; # a daemon whose clock is wrong
     browser) echo "chromium fonts-noto-cjk" ;;
     systemd) echo "systemd systemd-sysv dbus" ;; # its files, for machines of tests that run it
-    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters clock rsync tini browser systemd" >&2; exit 2 ;;
+    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters clock rsync tini browser systemd frameworks" >&2; exit 2 ;;
   esac
 }
 
@@ -28,6 +29,7 @@ is_present() {
     engine) has_all dockerd docker containerd runc ip iptables unshare nsenter setpriv mount ;;
     interpreters) has_second_interpreter ;;
     rsync) has_all rsync ;;
+    frameworks) .venv/bin/python -m tools.framework_image ;;
     clock) compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null ;;
     tini) command -v tini >/dev/null || command -v docker-init >/dev/null ;;
     systemd) [ -x /usr/lib/systemd/systemd ] && has_all apt-cache dpkg-query systemctl dbus-daemon ;;
@@ -51,7 +53,7 @@ has_second_interpreter() {
   compgen -G "${PYENV_ROOT:-$HOME/.pyenv}/versions/3.[89]*/bin/python" >/dev/null
 }
 
-missing=()
+missing=() packages=()
 for need in "$@"; do
   package=$(package_of "$need")
   is_present "$need" || missing+=("$need:$package")
@@ -59,7 +61,9 @@ done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  read -ra packages <<<"${missing[*]#*:}" # one need may take several packages
+  read -ra packages <<<"${missing[*]#*:}" # one need may take several packages, or none
+fi
+if [ ${#packages[@]} -gt 0 ]; then
   echo "installing from the distribution: ${packages[*]}"
   log=$(mktemp)
   trap 'rm -f "$log"' EXIT
@@ -74,6 +78,8 @@ for entry in "${missing[@]}"; do
   case "$allowed" in *" $need "*) echo "without $need, as ALLOW_SKIP says"; continue ;; esac
   if [ "$need" = venv ]; then
     echo "missing: Python 3.11 or newer with venv ('$python' is not that). Install the package python3-venv, or set PYTHON=/path/to/python3.11" >&2
+  elif [ "$need" = frameworks ]; then
+    echo "missing: frameworks. See above why their packages cannot be had, or leave them out with ALLOW_SKIP=frameworks" >&2
   else
     echo "missing: $need. Install the package ${entry#*:} (as root this is done for you), or leave it out with ALLOW_SKIP=$need" >&2
   fi

@@ -10,7 +10,8 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from e2e.support.engines import PrivateEngine
-from tools.host_image import Contents, find_or_build_tar, make_image
+from tools.framework_image import ENVIRONMENT, Frameworks, find_or_build_framework_tar
+from tools.host_image import Contents, find_or_build_tar, for_everybody, make_image
 
 HOST_IMAGE = "starforge-test/host:1"
 NO_PYTHON_IMAGE = "starforge-test/no-python:1"
@@ -46,19 +47,30 @@ def image_with_python(machine: PrivateEngine, interpreter: Path, folder: Path) -
     library = interpreter.parent.parent / "lib" / f"python{version}"
     tar_path = Path(shutil.copy(find_or_build_tar(Contents(python=False)), folder / f"python-{version}.tar"))
     with tarfile.open(tar_path, "a") as tar:
-        tar.add(interpreter.resolve(), f"opt/old/bin/python{version}", filter=_for_everybody)
+        tar.add(interpreter.resolve(), f"opt/old/bin/python{version}", filter=for_everybody)
         for path in (*library.glob("*.py"), library / "encodings", library / "collections", library / "lib-dynload"):
             if path.exists():
-                tar.add(path, f"opt/old/lib/python{version}/{path.name}", filter=_for_everybody)
+                tar.add(path, f"opt/old/lib/python{version}/{path.name}", filter=for_everybody)
         present = set(tar.getnames())  # engines refuse a name that comes twice
         for library_path in list_libraries(interpreter):
             if str(library_path).lstrip("/") in present:
                 continue
-            tar.add(library_path.resolve(), str(library_path).lstrip("/"), filter=_for_everybody)
+            tar.add(library_path.resolve(), str(library_path).lstrip("/"), filter=for_everybody)
         link = tarfile.TarInfo("usr/bin/python3")
         link.type, link.linkname = tarfile.SYMTYPE, f"/opt/old/bin/python{version}"
         tar.addfile(link)
     return import_tar(machine, tar_path, f"starforge-test/python-{version}:1")
+
+
+def framework_image(machine: PrivateEngine, frameworks: Frameworks) -> str:
+    """An image with training frameworks.
+
+    Raises:
+        NotFetched: it cannot be made here.
+
+    """
+    tar = find_or_build_framework_tar(frameworks)
+    return import_tar(machine, tar, f"starforge-test/{frameworks.name}:1", *(f"ENV {line}" for line in ENVIRONMENT))
 
 
 def import_tar(machine: PrivateEngine, tar_path: Path, name: str, *changes: str) -> str:
@@ -83,10 +95,3 @@ def list_libraries(program: Path) -> list[Path]:
     """The shared libraries that `program` loads."""
     asked = subprocess.run(["ldd", program], capture_output=True, check=False, text=True)
     return [Path(word) for word in asked.stdout.split() if word.startswith("/") and ".so" in word]
-
-
-def _for_everybody(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    member.uid = member.gid = 0
-    member.uname = member.gname = "root"
-    member.mode |= 0o555 if member.isdir() or member.mode & 0o100 else 0o444
-    return member

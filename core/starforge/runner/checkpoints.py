@@ -130,6 +130,8 @@ class FolderWatch:
         try:
             look = _look(path)
             before, self._looks[path] = self._looks.get(path), look
+            if path not in self._committed and _is_described(path, look):
+                self._committed[path] = look  # the job has committed it itself
             if look == self._committed.get(path):
                 return None
             if not _is_complete(look, self._rule.complete) or not (is_final or look == before):
@@ -153,6 +155,15 @@ def _is_complete(look: Look, rules: Tuple[str, ...]) -> bool:
         if any(fnmatch.fnmatchcase(name, pattern) for name in names) != wanted:
             return False
     return bool(names)
+
+
+def _is_described(directory: str, look: Look) -> bool:
+    """Say whether the directory's manifest names exactly these files in these sizes."""
+    manifest = _find_manifest(os.path.join(directory, CHECKPOINT_MANIFEST))
+    if manifest is None:
+        return False
+    described = {name: row.get("bytes") for name, row in manifest["files"].items() if isinstance(row, dict)}
+    return described == {name: size for name, size, _ in look}
 
 
 def _look(directory: str) -> Look:

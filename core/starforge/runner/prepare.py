@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 HOOK_DIRECTORY = "hook"  # inside the runner's archive: a sitecustomize of its own
 _NOT_FOR_THE_JOB = (contract.ENV_CAPSULE_DIGEST, contract.ENV_SECRETS_DIR)
+# torchrun kills its workers 30 s after a TERM. How long they may take to save is the run's grace, which ends them too.
+_TORCHRUN_PATIENCE, _UNBOUNDED_S = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "1000000"
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ def build_launch(
     plan = capsule.plan
     environment = {key: value for key, value in os.environ.items() if key not in _NOT_FOR_THE_JOB}
     environment.setdefault("PYTHONUNBUFFERED", "1")  # else stdout and stderr do not come in order
+    environment.setdefault(_TORCHRUN_PATIENCE, _UNBOUNDED_S)
     environment.update(capsule.platform_env)
     environment.update({key: _replace(value, words) for key, value in plan.env.items()})
     environment.update(_build_job_names(capsule, places, report_file))

@@ -3,6 +3,7 @@
 # ruff: noqa: ANN401 - what transformers passes has no type here
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import os
@@ -58,9 +59,11 @@ class TrainerReports(TrainerCallback):  # type: ignore[misc]  # its type is not 
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Tell that the training is complete when it was not stopped; leave TERM as it was."""
-        del args, control, kwargs
+        del control, kwargs
         if state.is_world_process_zero and state.global_step >= state.max_steps:
             self.report.finish()
+        if getattr(args, "world_size", 1) > 1:
+            _keep_process_group()
         if signal.getsignal(signal.SIGTERM) == self._receive_term:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -125,3 +128,14 @@ def _agree(is_stopping: bool, args: Any) -> bool:  # noqa: FBT001 - the fact tha
     flag = torch.tensor([int(is_stopping)], device=args.device)
     torch.distributed.all_reduce(flag, op=torch.distributed.ReduceOp.MAX)
     return bool(flag.item())
+
+
+def _keep_process_group() -> None:
+    """Keep torch's group of processes from ever being destroyed.
+
+    The destructor of a gloo group waits for its threads. It runs when the trainer, which held the group last, is let
+    go: with the interpreter's lock, for which one of these threads may be waiting. Such a process never ends.
+    """
+    distributed = importlib.import_module("torch").distributed
+    if distributed.is_initialized() and distributed.get_backend() == "gloo":
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(distributed.group.WORLD))

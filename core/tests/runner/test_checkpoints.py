@@ -88,6 +88,15 @@ def test_a_file_that_comes_after_the_commit_is_committed_too(tmp_path: Path) -> 
     assert "optimizer.pt" in json.loads((folder / contract.CHECKPOINT_MANIFEST).read_text())["files"]
 
 
+def test_a_folder_that_the_job_has_committed_is_not_committed_again(tmp_path: Path) -> None:
+    watch = FolderWatch(FOLDERS, str(tmp_path))
+    folder = write_folder(tmp_path, 40, "model.safetensors", "trainer_state.json")
+    commit(str(folder), 40)
+    assert watch.commit_complete(is_final=True) == []
+    write_folder(tmp_path, 40, "optimizer.pt")
+    assert [mark.step for mark in watch.commit_complete(is_final=True)] == [40]
+
+
 def test_a_folder_marked_as_incomplete_is_not_committed_even_at_the_end(tmp_path: Path) -> None:
     write_folder(tmp_path, 40, "model.safetensors", "trainer_state.json", "checkpoint-is-incomplete.txt")
     assert FolderWatch(FOLDERS, str(tmp_path)).commit_complete(is_final=True) == []

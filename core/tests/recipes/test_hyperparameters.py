@@ -1,12 +1,13 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from starforge.contract.canonical import Json
 from starforge.recipes.catalog import load_method
-from starforge.recipes.faults import Fault
-from starforge.recipes.hyperparameters import check_hyperparameters
-from starforge.recipes.model import Parameter
+from starforge.recipes.faults import Fault, Place
+from starforge.recipes.hyperparameters import build_facts, check_hyperparameters, check_rules, list_doubtful
+from starforge.recipes.model import Parameter, Rule
 from starforge.recipes.yaml12 import Document, read_yaml
 
 TEXTS = {"en": "x", "zh-Hans": "x"}
@@ -17,6 +18,10 @@ PARAMETERS = (
     Parameter(name="scheduler", group="optim", type="text", path="s", help=TEXTS, choices=("cosine", "linear")),
     Parameter(name="targets", group="lora", type="list", path="t", help=TEXTS, default=[]),
 )
+
+
+def parameter(name: str, **members: Any) -> Parameter:
+    return Parameter(**{"name": name, "group": "g", "type": "int", "path": name, "help": TEXTS, **members})
 
 
 def section_of(document: Document) -> dict[str, Json]:
@@ -75,3 +80,89 @@ def test_a_word_that_older_yaml_took_for_a_boolean_is_explained() -> None:
 def test_an_open_method_takes_any_name() -> None:
     document = read_yaml(b"hyperparameters: {anything: [1, {a: b}]}\n", "config.yaml")
     assert check_hyperparameters(load_method("custom/custom"), section_of(document), document) == []
+
+
+def check_open(text: str) -> tuple[list[Fault], list[Fault]]:
+    """Faults and warnings of hyperparameters that no recipe describes."""
+    recipe, document = load_method("custom/custom"), read_yaml(f"hyperparameters:\n  {text}\n".encode(), "c.yaml")
+    values = section_of(document)
+    return check_hyperparameters(recipe, values, document), list_doubtful(recipe, values, document)
+
+
+@pytest.mark.parametrize("text", ["flash: off", "nested: {deep: [yes]}"])
+def test_a_word_with_two_meanings_is_refused_where_nobody_says_which_is_wanted(text: str) -> None:
+    (fault,), warnings = check_open(text)
+    assert (fault.code, fault.place.line, warnings) == ("value_ambiguous", 2, [])
+    assert "quote it" in fault.hint
+
+
+@pytest.mark.parametrize(("text", "words"), [("tag: 1.10", "the number 1.1"), ("when: 2024-08-12", "the text")])
+def test_what_may_be_meant_as_something_else_is_warned_of_there(text: str, words: str) -> None:
+    faults, (warning,) = check_open(text)
+    assert (faults, warning.code) == ([], "value_doubtful")
+    assert words in warning.message
+
+
+@pytest.mark.parametrize("text", ["flash: 'off'", "tag: '1.10'", "rate: 1e-5", "on_top: true"])
+def test_what_is_quoted_or_plain_is_neither(text: str) -> None:
+    assert check_open(text) == ([], [])
+
+
+def test_a_word_is_a_text_where_the_recipe_wants_a_text() -> None:
+    recipe = replace(load_method("custom/custom"), parameters=(parameter("mixed", type="text"),), open_parameters=False)
+    document = read_yaml(b"hyperparameters: {mixed: no}\n", "c.yaml")
+    assert check_hyperparameters(recipe, section_of(document), document) == []
+    assert list_doubtful(recipe, section_of(document), document) == []
+
+
+def test_a_name_that_only_other_versions_have_is_told_from_a_slip() -> None:
+    recipe = replace(
+        load_method("custom/custom"),
+        framework="demo",
+        parameters=(parameter("old", versions="<2"), parameter("new", versions=">=2")),
+        open_parameters=False,
+    )
+    document = read_yaml(b"hyperparameters: {old: 1, new: 2}\n", "c.yaml")
+    (fault,) = check_hyperparameters(recipe.at("2.1"), section_of(document), document)
+    assert (fault.code, str(fault.place)) == ("key_removed", "c.yaml:1:19")
+    assert "<2" in fault.hint
+
+
+def test_what_the_framework_resolves_itself_may_stand_for_any_value() -> None:
+    recipe = replace(
+        load_method("custom/custom"),
+        parameters=(parameter("tokens"), parameter("betas", type="list", items="number")),
+        open_parameters=False,
+    )
+    document = read_yaml(b"hyperparameters: {tokens: '${mul:2,3}', betas: ['${b}', x]}\n", "c.yaml")
+    values = section_of(document)
+    assert [fault.code for fault in check_hyperparameters(recipe, values, document)] == ["value_type"] * 2
+    resolving = replace(recipe, options={"interpolations": True}, rules=(Rule(require="tokens > 3", message=TEXTS),))
+    (fault,) = check_hyperparameters(resolving, values, document)
+    assert "'x'" in fault.message
+    assert check_rules(resolving, values, {}, Place("c.yaml")) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "gpus", "nodes", "processes"),
+    [
+        ({}, None, None, None),
+        ({}, 0, 1, 1),
+        ({}, 16, 2, 16),
+        ({"nproc_per_node": 2}, None, None, 2),
+        ({"nproc_per_node": 2}, 8, 2, 4),
+    ],
+)
+def test_processes_are_those_asked_for_else_one_for_each_gpu_else_one(
+    values: dict[str, Json], gpus: int | None, nodes: int | None, processes: int | None
+) -> None:
+    facts = build_facts(load_method("custom/custom"), values, gpus, nodes)
+    assert facts == {"gpus": gpus, "nodes": nodes, "processes": processes}
+
+
+def test_an_unknown_name_far_from_every_other_is_not_answered_with_hundreds() -> None:
+    many = tuple(parameter(f"setting_{number}") for number in range(40))
+    recipe = replace(load_method("custom/custom"), name="demo/fit", parameters=many, open_parameters=False)
+    document = read_yaml(b"hyperparameters: {xyz: 1}\n", "c.yaml")
+    (fault,) = check_hyperparameters(recipe, section_of(document), document)
+    assert fault.hint == "`sf methods demo/fit` lists its hyperparameters"

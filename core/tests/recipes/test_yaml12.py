@@ -93,3 +93,28 @@ def test_positions_are_those_of_key_and_value() -> None:
 
 def test_the_position_of_what_is_missing_is_the_nearest_that_holds_it() -> None:
     assert read("outer:\n  inner: 5\n").place_of(("outer", "other", "x")).line == 2
+
+
+def test_what_cannot_be_read_is_left_out_and_the_rest_is_kept() -> None:
+    document = read_yaml(b"seed: 042\nlist: [1, .nan]\nsteps: 7\ninner: {a: 017, b: 2}\n", "config.yaml")
+    assert document.value == {"steps": 7, "inner": {"b": 2}}
+    assert [fault.place.line for fault in document.faults] == [1, 2, 4]
+
+
+def test_a_key_that_yaml_1_1_takes_for_a_boolean_is_refused_unless_it_is_quoted() -> None:
+    (fault,) = read_yaml(b"A:\n  ON: false\n", "config.yaml").faults
+    assert (fault.code, str(fault.place), fault.hint) == ("yaml_key", "config.yaml:2:3", "quote it: 'ON'")
+    assert read_yaml(b"A:\n  'ON': false\ny: 1\n", "config.yaml").faults == []
+
+
+def test_plain_scalars_that_people_mean_differently_are_noted() -> None:
+    text = b"a: no\nb: 'no'\nc: 1_000\nd: 2024-08-12\ne: 1.10\nf: 1.0\ng: [off, 1:30]\nh: 1e-5\n"
+    doubts = read_yaml(text, "config.yaml").doubts
+    assert {path: (doubt.kind, doubt.old) for path, doubt in doubts.items()} == {
+        ("a",): ("word", "false"),
+        ("c",): ("text", ""),
+        ("d",): ("text", ""),
+        ("e",): ("number", ""),
+        ("g", 0): ("word", "false"),
+        ("g", 1): ("text", ""),
+    }

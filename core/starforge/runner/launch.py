@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, List, Optional, Tuple
 
 from starforge.contract import capsule as contract
@@ -13,7 +13,14 @@ from starforge.runner.desk import Desk
 from starforge.runner.endings import Refusal
 from starforge.runner.masking import build_patterns
 from starforge.runner.places import Places
-from starforge.runner.prepare import Launch, apply_plan, build_launch, make_report_file, remove_report_file
+from starforge.runner.prepare import (
+    Launch,
+    apply_plan,
+    build_launch,
+    make_report_file,
+    remove_report_file,
+    resolve_plan,
+)
 from starforge.runner.probe import refuse_unfit_image
 from starforge.runner.processes import Child, become_subreaper
 from starforge.runner.workspace import publish_work, unpack_workspace, wait_for_work
@@ -26,11 +33,15 @@ _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 
 @dataclass(frozen=True)
 class Started:
-    """The training process, since when it runs (Unix seconds), and the file it reports to."""
+    """The training process, since when it runs (Unix seconds), the file it reports to, and the plan it was started by.
+
+    The plan's PLACE_ words are replaced.
+    """
 
     child: Child
     started_at: float
     report_file: str
+    plan: contract.Plan
 
 
 def start_training(capsule: contract.Capsule, desk: Desk) -> Optional[Started]:
@@ -43,7 +54,8 @@ def start_training(capsule: contract.Capsule, desk: Desk) -> Optional[Started]:
     resume, problems = _find_newest([places.ckpt, *capsule.resume_from])
     for problem in problems:
         spool.event("note", code="checkpoint_damaged", message=problem)
-    _prepare_work(capsule, desk, resume)
+    capsule = replace(capsule, plan=resolve_plan(capsule.plan, places, resume))
+    _prepare_work(capsule, desk)
     total = capsule.plan.complete.total_steps
     if capsule.plan.complete.kind == "steps" and resume is not None and total is not None and resume.step >= total:
         text = f"checkpoint {resume.path} is at step {resume.step} of {total}: nothing is left to train"
@@ -64,7 +76,7 @@ def _start_in(capsule: contract.Capsule, desk: Desk, resume: Optional[Committed]
     if not become_subreaper():
         text = "this kernel or Python lets detached processes escape: they are ended with the container"
         spool.event("note", code="no_subreaper", message=text)
-    started = Started(_start(launch), time.time(), report_file)
+    started = Started(_start(launch), time.time(), report_file, capsule.plan)
     spool.event(
         "started",
         time=started.started_at,
@@ -110,7 +122,7 @@ def _declare_unmasked(desk: Desk) -> None:
             desk.spool.event("note", code="secret_too_short", message=text)
 
 
-def _prepare_work(capsule: contract.Capsule, desk: Desk, resume: Optional[Committed]) -> None:
+def _prepare_work(capsule: contract.Capsule, desk: Desk) -> None:
     places = desk.places
     if not places.is_leader:
         desk.line.open()
@@ -119,7 +131,7 @@ def _prepare_work(capsule: contract.Capsule, desk: Desk, resume: Optional[Commit
     began = time.monotonic()
     partial = places.work + ".tmp"
     unpack_workspace(capsule.workspace, partial, _find_file_count(capsule), desk.check)
-    apply_plan(capsule, places, resume, partial)
+    apply_plan(capsule, partial)
     publish_work(partial, places.work, capsule.node_count > 1)
     desk.spool.event("workspace_ready", elapsed_s=round(time.monotonic() - began, 3))
 

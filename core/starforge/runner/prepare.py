@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
 
 from starforge.contract import capsule as contract
 from starforge.runner.endings import Refusal
@@ -86,23 +86,21 @@ def remove_report_file(path: str) -> None:
         return  # the job removed it, or its directory
 
 
-def apply_plan(capsule: contract.Capsule, places: Places, resume: Optional[Committed], root: str) -> None:
+def apply_plan(capsule: contract.Capsule, root: str) -> None:
     """Write the plan's files and the resolved configuration below `root`, and link the inputs there. Raises Refusal."""
     spec = capsule.spec.get("spec")
     resolved = (spec.get("hyperparameters") if isinstance(spec, dict) else None) or {}
     files = {contract.RESOLVED_CONFIG_FILE: json.dumps(resolved, indent=2, sort_keys=True) + "\n"}
     files.update(capsule.plan.files)
-    words = _build_words(places, resume)
     for name, text in files.items():
         path = _inside(root, name)
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
-                file.write(_replace(text, words))
+                file.write(text)
         except OSError as error:
             raise _refuse_unmade(f"the file {name}", error) from error
-    links = {name: _replace(target, words) for name, target in capsule.plan.links.items()}
-    for name, target in {**capsule.inputs, **links}.items():
+    for name, target in {**capsule.inputs, **capsule.plan.links}.items():
         path = _inside(root, name)
         if os.path.lexists(path):
             raise _refuse(f"the input {name} is already a file of the workspace: rename one")
@@ -117,26 +115,23 @@ def build_launch(
     capsule: contract.Capsule, places: Places, secrets: Secrets, report_file: str, resume: Optional[Committed]
 ) -> Launch:
     """Build the command line and the environment; later layers win: container, platform, plan, StarForge, secrets."""
-    words = _build_words(places, resume)
     plan = capsule.plan
     environment = {key: value for key, value in os.environ.items() if key not in _NOT_FOR_THE_JOB}
     environment.setdefault("PYTHONUNBUFFERED", "1")  # else stdout and stderr do not come in order
     environment.setdefault(_TORCHRUN_PATIENCE, _UNBOUNDED_S)
     environment.update(capsule.platform_env)
-    environment.update({key: _replace(value, words) for key, value in plan.env.items()})
+    environment.update(plan.env)
     environment.update(_build_job_names(capsule, places, report_file))
     environment.pop(contract.ENV_RESUME_FROM, None)
     if resume is not None:
         environment[contract.ENV_RESUME_FROM] = resume.path
-    environment["PYTHONPATH"] = _build_python_path(
-        plan, places.runner, [_replace(entry, words) for entry in plan.python_path], environment.get("PYTHONPATH", "")
-    )
+    environment["PYTHONPATH"] = _build_python_path(plan, places.runner, environment.get("PYTHONPATH", ""))
     for name, value in secrets.values.items():
         if name != contract.INGEST_TOKEN_NAME:
             environment[name] = value.decode("utf-8", "surrogateescape")
     argv = plan.argv + (plan.resume if resume is not None else ())
     directory = places.work if plan.cwd == "." else _inside(places.work, plan.cwd)
-    return Launch(tuple(_replace(word, words) for word in argv), environment, directory)
+    return Launch(argv, environment, directory)
 
 
 def _build_job_names(capsule: contract.Capsule, places: Places, report_file: str) -> Dict[str, str]:
@@ -153,21 +148,9 @@ def _build_job_names(capsule: contract.Capsule, places: Places, report_file: str
     }
 
 
-def replace_places(text: str, places: Places, resume: Optional[Committed] = None) -> str:
-    """Give `text` with the PLACE_ words replaced by the attempt's paths."""
-    return _replace(text, _build_words(places, resume))
-
-
-def _build_python_path(plan: contract.Plan, runner: str, own: List[str], existing: str) -> str:
-    entries = [runner]
-    if any(source.kind == "trainer" for source in plan.metric_sources):
-        entries.append(os.path.join(runner, HOOK_DIRECTORY))
-    entries += own
-    return os.pathsep.join([*entries, existing] if existing else entries)
-
-
-def _build_words(places: Places, resume: Optional[Committed]) -> List[Tuple[str, str]]:
-    return [
+def resolve_plan(plan: contract.Plan, places: Places, resume: Optional[Committed]) -> contract.Plan:
+    """Give the plan with its PLACE_ words replaced by the attempt's paths, everywhere but in names of files."""
+    words = [
         (contract.PLACE_WORK, places.work),
         (contract.PLACE_CKPT, places.ckpt),
         (contract.PLACE_OUT, places.out),
@@ -175,12 +158,26 @@ def _build_words(places: Places, resume: Optional[Committed]) -> List[Tuple[str,
         (contract.PLACE_RESUME, resume.path if resume is not None else ""),
         (contract.PLACE_RESUME_STEP, str(resume.step) if resume is not None else ""),
     ]
+    return contract.Plan.from_json(_replace_all(plan.to_json(), words))
 
 
-def _replace(text: str, words: List[Tuple[str, str]]) -> str:
-    for word, path in words:
-        text = text.replace(word, path)
-    return text
+def _build_python_path(plan: contract.Plan, runner: str, existing: str) -> str:
+    entries = [runner]
+    if any(source.kind == "trainer" for source in plan.metric_sources):
+        entries.append(os.path.join(runner, HOOK_DIRECTORY))
+    entries += plan.python_path
+    return os.pathsep.join([*entries, existing] if existing else entries)
+
+
+def _replace_all(part: Any, words: List[Tuple[str, str]]) -> Any:  # noqa: ANN401 - a part of a document
+    if isinstance(part, dict):
+        return {name: _replace_all(value, words) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_replace_all(value, words) for value in part]
+    if isinstance(part, str):
+        for word, path in words:
+            part = part.replace(word, path)
+    return part
 
 
 def _inside(root: str, name: str) -> str:

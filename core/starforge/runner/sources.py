@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import time
-from typing import Any, Dict, List, Optional, Protocol, Tuple
+from typing import Any, Dict, List, Optional, Protocol, Set, Tuple
 
 from starforge.contract.bounds import LINE_BYTES
 from starforge.contract.capsule import MetricSource
-from starforge.runner.plainfiles import open_plain, parse_object
+from starforge.runner.plainfiles import list_files, load_bytes, open_plain, parse_object
 from starforge.runner.progress import Progress
 from starforge.runner.spool import Spool, build_finite
 from starforge.runner.tensorboard import TensorboardSource
 
 _READ_BYTES = 256 << 10
 _POLL_S = 5.0
+_RESULTS = re.compile(r"results_.*\.json")
+_RESULTS_BYTES = 64 << 20
 _STEP_KEYS = ("step", "global_step", "current_steps", "_step", "iteration")
 _TIME_KEYS = ("time", "timestamp", "_timestamp")
 _REPORT_KINDS = ("samples", "hparams", "finish", "total_steps", "checkpoint", "note")
@@ -178,6 +181,54 @@ class JsonlSource:
             self._spool.event("note", code="metrics_line", message=text)
 
 
+class LmEvalSource:
+    """The results that lm-evaluation-harness leaves at its end: each score of each task is a metric, at step 0."""
+
+    def __init__(self, directory: str, spool: Spool, progress: Progress) -> None:
+        self._directory = directory
+        self._spool = spool
+        self._progress = progress
+        self._seen: Set[Tuple[str, int]] = set()
+
+    def poll(self) -> None:
+        """Bring the scores of new results into the spool. What cannot be read yet is looked at again."""
+        for path, size in self._list_results():
+            if (path, size) not in self._seen:
+                self._seen.add((path, size))
+                self._read(path)
+
+    def _list_results(self) -> List[Tuple[str, int]]:
+        listing = list_files(self._directory, deadline=time.monotonic() + _POLL_S)
+        rows = [(name, size) for name, size, _ in listing.files if _RESULTS.fullmatch(os.path.basename(name))]
+        return [(os.path.join(self._directory, name), size) for name, size in rows]
+
+    def _read(self, path: str) -> None:
+        try:
+            scores = find_scores(parse_object(load_bytes(path, _RESULTS_BYTES)))
+        except ValueError:
+            return  # being written: it is read when it has grown
+        except OSError as error:
+            text = f"{path} cannot be read: {error.strerror}; its scores are no metrics"
+            self._spool.event("note", code="results_unread", message=text)
+            return
+        if scores:
+            self._progress.note_step(0)
+            record = {"time": time.time(), "step": 0, "values": scores}
+            self._spool.metrics(json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n")
+
+
+def find_scores(document: Dict[str, Any]) -> Dict[str, Any]:
+    """Find the scores in a results document: `TASK/METRIC`, with the filter behind a comma unless it is `none`."""
+    results = document.get("results")
+    scores = {}
+    for task, row in results.items() if isinstance(results, dict) else ():
+        for key, number in row.items() if isinstance(row, dict) else ():
+            name, comma, kind = key.rpartition(",")
+            if comma and isinstance(number, (int, float)) and not isinstance(number, bool):
+                scores[f"{task}/{name if kind == 'none' else key}"] = build_finite(number)
+    return scores
+
+
 def build_sources(sources: Tuple[MetricSource, ...], work: str, spool: Spool, progress: Progress) -> List[Source]:
     """Build what is to be polled besides the report file."""
     built: List[Source] = []
@@ -187,6 +238,8 @@ def build_sources(sources: Tuple[MetricSource, ...], work: str, spool: Spool, pr
             built.append(JsonlSource(path, spool, progress))
         if source.kind == "tensorboard":
             built.append(TensorboardSource(path, spool, progress))
+        if source.kind == "lm_eval":
+            built.append(LmEvalSource(path, spool, progress))
     return built
 
 

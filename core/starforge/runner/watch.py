@@ -32,7 +32,7 @@ def watch(capsule: contract.Capsule, desk: Desk, started: Started) -> Ending:
     echo = Echo()
     report = ReportSource(started.report_file, desk.spool, Progress())
     ckpt = desk.places.ckpt if desk.places.is_leader else None
-    chores = start_chores(capsule.plan, desk.places.work, ckpt, report)
+    chores = start_chores(started.plan, desk.places.work, ckpt, report)
     looks = Repeater("reading control.json", lambda _: _look(desk), WISH_PERIOD_S, steps)
     supervisor = Supervisor(child, Outlet(desk.spool, Masker(desk.patterns), echo), wishes, desk.signals, looks.ask)
     limit_s = capsule.limits.max_runtime_s
@@ -58,13 +58,13 @@ def _build_ending(
     capsule: contract.Capsule, desk: Desk, started: Started, progress: Progress, cause: Optional[contract.ExitCause]
 ) -> Ending:
     steps, limit_s = desk.steps, capsule.limits.max_runtime_s
-    steps.attend("judging the curve", lambda: _declare_missing_curve(capsule.plan, desk.spool, progress), None)
+    steps.attend("judging the curve", lambda: _declare_missing_curve(started.plan, desk.spool, progress), None)
     code = started.child.code if started.child.code is not None else _KILLED
-    rule = capsule.plan.complete
+    rule, work = started.plan.complete, desk.places.work
     return Ending(
         code=code,
         signal=started.child.signal,
-        complete=steps.attend("judging completeness", lambda: decide_complete(rule, progress, code), None),
+        complete=steps.attend("judging completeness", lambda: decide_complete(rule, progress, code, work), None),
         reason=cause,
         message=None if cause is None else f"the run was ended after its limit of {limit_s:g} s",
         started_at=started.started_at,

@@ -13,7 +13,7 @@ from core.tests.runner.support.attempt import Attempt
 from starforge.contract import capsule as contract
 from starforge.contract.bounds import LINE_BYTES
 from starforge.runner.progress import Progress, decide_complete
-from starforge.runner.sources import JsonlSource, LineTail, ReportSource
+from starforge.runner.sources import JsonlSource, LineTail, LmEvalSource, ReportSource
 from starforge.runner.spool import Spool
 from starforge.runner.tensorboard import TensorboardSource
 
@@ -171,7 +171,81 @@ def test_complete_is_decided_by_the_plans_rule(  # noqa: PLR0913, PLR0917 - one 
 ) -> None:
     progress = Progress()
     progress.last_step, progress.total_steps, progress.finished = last_step, announced, finished
-    assert decide_complete(rule, progress, code) is complete
+    assert decide_complete(rule, progress, code, "/nowhere") is complete
+
+
+@pytest.mark.parametrize(
+    "path", ["results/*/results_*.json", "{here}/results/model/results_?.json", "results/model/done"]
+)
+def test_a_file_that_matches_the_rule_completes_the_job(tmp_path: Path, path: str) -> None:
+    rule = contract.CompleteRule("file", path=path.format(here=tmp_path))
+    (tmp_path / "results" / "model").mkdir(parents=True)
+    assert decide_complete(rule, Progress(), 0, str(tmp_path)) is False
+    (tmp_path / "results" / "model" / "results_1.json").write_text("{}")
+    (tmp_path / "results" / "model" / "done").write_text("")
+    assert decide_complete(rule, Progress(), 1, str(tmp_path)) is True
+
+
+RESULTS = {
+    "results": {
+        "capitals": {"name": "capitals", "sample_len": 8, "acc,none": 0.5, "acc_stderr,none": "N/A"},
+        "sums": {"alias": "sums", "exact_match,strict-match": 0.25, "f1,none": float("nan")},
+    },
+    "n-samples": {"capitals": {"original": 8, "effective": 8}},
+}
+
+
+def test_scores_of_a_benchmark_are_metrics_at_step_0(tmp_path: Path, spool: Spool) -> None:
+    progress = Progress()
+    source = LmEvalSource(str(tmp_path), spool, progress)
+    file = tmp_path / "a__model" / "results_2026-11-29T10-00-00.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps(RESULTS)[:-20])
+    (file.parent / "samples_capitals.jsonl").write_text("{}")
+    source.poll()
+    assert read(spool, "metrics") == []
+    file.write_text(json.dumps(RESULTS))
+    source.poll()
+    source.poll()
+
+    [line] = read(spool, "metrics")
+    assert (line["step"], progress.last_step) == (0, 0)
+    assert line["values"] == {"capitals/acc": 0.5, "sums/exact_match,strict-match": 0.25, "sums/f1": "nan"}
+    assert read(spool, "events") == []
+
+
+def test_results_that_cannot_be_read_are_told_of(tmp_path: Path, spool: Spool) -> None:
+    source = LmEvalSource(str(tmp_path), spool, Progress())
+    (tmp_path / "results_x.json").symlink_to("/dev/zero")
+    source.poll()
+    assert [event["code"] for event in read(spool, "events")] == ["results_unread"]
+
+
+@pytest.mark.parametrize(
+    ("words", "results", "complete"),
+    [
+        ("@FORGE_OUT_DIR@/lm_eval", RESULTS, True),
+        ("results", {"results": {}}, True),
+        ("@FORGE_WORK_DIR@/x", None, False),
+    ],
+)
+def test_words_are_replaced_in_the_paths_of_sources_and_of_the_rule(
+    attempt: Attempt,
+    words: str,
+    results: dict[str, object] | None,
+    complete: bool,  # noqa: FBT001 - a column
+) -> None:
+    plan = contract.Plan(
+        argv=(),
+        metric_sources=(contract.MetricSource("lm_eval", words),),
+        complete=contract.CompleteRule("file", path=f"{words}/results_*.json"),
+        env={"RESULTS": f"{words}/results_1.json", "TEXT": json.dumps(results)},
+    )
+    script = """[ "$TEXT" = null ] || { mkdir -p "${RESULTS%/*}"; printf %s "$TEXT" > "$RESULTS"; }"""
+    attempt.prepare("bash", "-c", script, plan=plan)
+    assert attempt.run() == 0, attempt.log()
+    assert attempt.record().complete is complete
+    assert bool(attempt.metrics()) is bool(results and results["results"])
 
 
 def test_a_record_of_images_is_passed_over_and_a_broken_number_ends_the_reading(tmp_path: Path, spool: Spool) -> None:

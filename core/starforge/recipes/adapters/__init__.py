@@ -4,10 +4,10 @@ from typing import Final
 
 from starforge.contract.capsule import Plan
 from starforge.errors import Bug
-from starforge.recipes.adapters import custom, trl
+from starforge.recipes.adapters import custom, evalkit, trl
 from starforge.recipes.adapters.inputs import PlanInputs
 
-_ADAPTERS: Final = {"custom": custom.build_plan, "trl": trl.build_plan}
+_ADAPTERS: Final = {"custom": custom.build_plan, "evalkit": evalkit.build_plan, "trl": trl.build_plan}
 
 
 def build_plan(inputs: PlanInputs) -> Plan:

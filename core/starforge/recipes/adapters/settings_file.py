@@ -1,4 +1,4 @@
-"""Settings as a file that every YAML reader understands alike: JSON, written so that PyYAML reads it as JSON."""
+"""What was set, as one file that every YAML reader understands alike: JSON, written so that PyYAML reads it as JSON."""
 
 import json
 import re
@@ -6,10 +6,49 @@ from collections.abc import Mapping
 from typing import Final
 
 from starforge.contract.canonical import Json
+from starforge.errors import LaunchRefused
+from starforge.recipes.adapters.inputs import PlanInputs
+from starforge.recipes.hyperparameters import is_platform_owned
+from starforge.recipes.model import Recipe
 
+_EXTRA: Final = "extra"
 _INDENT: Final = "  "
 _NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters that JSON takes as they are, and YAML takes for the end of a line or not at all."""
+
+
+def split_extra(inputs: PlanInputs) -> tuple[dict[str, Json], dict[str, Json]]:
+    """What was set and what the recipe fixes, under the framework's own names, and what `extra` holds. Pure.
+
+    What the recipe's option `launcher` names is left out: it is not the framework's.
+
+    Raises:
+        LaunchRefused: a name that the recipe does not have, or in `extra` one that it has or that the platform sets.
+
+    """
+    recipe = inputs.recipe
+    paths = {parameter.name: parameter.path for parameter in recipe.parameters}
+    left_out = list_option(recipe, "launcher")
+    settings: dict[str, Json] = dict(recipe.fixed)
+    extra: dict[str, Json] = {}
+    for name, value in inputs.settings.items():
+        if name not in paths:
+            raise LaunchRefused(
+                f"{recipe.name} has no hyperparameter {name!r}", next_step="remove it, or put it below extra"
+            )
+        if name == _EXTRA and isinstance(value, dict):
+            extra = value
+        elif name not in left_out:
+            settings[paths[name]] = value
+    for name in extra:
+        _refuse_known(recipe, name)
+    return settings, extra
+
+
+def list_option(recipe: Recipe, name: str) -> list[Json]:
+    """The names that the recipe's option `name` lists; none where it has no such option."""
+    names = recipe.options.get(name)
+    return names if isinstance(names, list) else []
 
 
 def dump_settings(settings: Mapping[str, Json]) -> str:
@@ -40,3 +79,12 @@ def dump_float(value: float) -> str:
     """The number with a point: PyYAML takes `1e-05` for a text and `1.0e-05` for a number."""
     mantissa, exponent, power = json.dumps(value, allow_nan=False).partition("e")
     return f"{mantissa}.0{exponent}{power}" if exponent and "." not in mantissa else f"{mantissa}{exponent}{power}"
+
+
+def _refuse_known(recipe: Recipe, name: str) -> None:
+    if is_platform_owned(recipe, name):
+        raise LaunchRefused(f"extra holds {name!r}, which is set by the platform", next_step="remove it")
+    if any(name in {parameter.name, parameter.path} for parameter in recipe.parameters):
+        raise LaunchRefused(
+            f"extra holds {name!r}, which is a hyperparameter of its own", next_step="set it beside extra"
+        )

@@ -8,14 +8,11 @@ from starforge.contract.capsule import ENV_TRAINER_RESUMES, PLACE_CKPT, PLACE_PY
 from starforge.errors import LaunchRefused
 from starforge.recipes.adapters.inputs import PlanInputs
 from starforge.recipes.adapters.rules import build_checkpoint_rule, build_complete_rule, build_metric_sources
-from starforge.recipes.adapters.settings_file import dump_float, dump_settings
-from starforge.recipes.hyperparameters import is_platform_owned
-from starforge.recipes.model import Recipe
+from starforge.recipes.adapters.settings_file import dump_float, dump_settings, list_option, split_extra
 
 SETTINGS_FILE: Final = "starforge-run/trl.yaml"
 DATA_FOLDER: Final = "starforge-run/data"
 
-_EXTRA: Final = "extra"
 _FILE_SUFFIXES: Final = (".jsonl", ".json", ".parquet", ".csv", ".txt", ".arrow")
 _PACKED_SUFFIXES: Final = (".gz", ".zst", ".xz", ".bz2")
 _ENVIRONMENT: Final = {
@@ -79,40 +76,13 @@ def _build_launcher(inputs: PlanInputs) -> tuple[str, ...]:
 
 def _split_settings(inputs: PlanInputs) -> tuple[dict[str, Json], list[str]]:
     """What goes into the file, and what goes onto the command line."""
-    by_name = {parameter.name: parameter for parameter in inputs.recipe.parameters}
-    launcher, checked = (_list_option(inputs, name) for name in ("launcher", "checked"))
-    settings: dict[str, Json] = dict(inputs.recipe.fixed)
+    settings, extra = split_extra(inputs)
     options: list[str] = []
-    for name, value in sorted(inputs.settings.items()):
-        if name in launcher:
-            continue
-        if name == _EXTRA and isinstance(value, dict):
-            for key, inner in sorted(value.items()):
-                _refuse_known(inputs.recipe, key)
-                _add(key, inner, settings, options)
-        elif name not in by_name:
-            raise LaunchRefused(
-                f"{inputs.recipe.name} has no hyperparameter {name!r}", next_step="remove it, or put it below extra"
-            )
-        elif name in checked:
-            _add(by_name[name].path, value, settings, options)
-        else:
-            settings[by_name[name].path] = value
+    for key in sorted(key for key in settings if key in list_option(inputs.recipe, "checked")):
+        _add(key, settings.pop(key), settings, options)
+    for key, value in sorted(extra.items()):
+        _add(key, value, settings, options)
     return settings, options
-
-
-def _list_option(inputs: PlanInputs, name: str) -> list[Json]:
-    names = inputs.recipe.options.get(name)
-    return names if isinstance(names, list) else []
-
-
-def _refuse_known(recipe: Recipe, key: str) -> None:
-    if is_platform_owned(recipe, key):
-        raise LaunchRefused(f"extra holds {key!r}, which is set by the platform", next_step="remove it")
-    if any(key in {parameter.name, parameter.path} for parameter in recipe.parameters):
-        raise LaunchRefused(
-            f"extra holds {key!r}, which is a hyperparameter of its own", next_step="set it beside extra"
-        )
 
 
 def _add(key: str, value: Json, settings: dict[str, Json], options: list[str]) -> None:

@@ -35,6 +35,7 @@ from starforge_console.fleets.trials import Trial, prepare_trial
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import list_fleets
 from starforge_console.ledger.heartbeats import join_by_token, take_beat
+from starforge_console.ledger.join_tokens import check_join_token
 from starforge_console.ledger.nodes import Beat, NodeRow, Renewal, renew_node, take_epoch
 from starforge_console.wakeups import BACKEND, NODES, QUEUE, Wakeups
 
@@ -228,7 +229,10 @@ class Registration:
             joined_at=now,
             joined_from=peer,
         )
-        return await self._ledger.write(lambda c: join_by_token(c, hash_token(request.token), row, now))
+        token = hash_token(request.token)
+        # Whoever guesses keeps nobody from writing.
+        await self._ledger.read(lambda c: check_join_token(c, token, request.fleet, now))
+        return await self._ledger.write(lambda c: join_by_token(c, token, row, now))
 
     async def _prepare_trial(self, fleet: str) -> Trial:
         terms, fleets = self._terms, await self._ledger.read(list_fleets)

@@ -66,8 +66,8 @@ def list_join_tokens(connection: Connection, fleet: str, now: float) -> Sequence
     return [_token(row) for row in rows]
 
 
-def use_join_token(connection: Connection, token_hash: str, fleet: str, now: float) -> None:
-    """Take one use of the token for a machine of `fleet`.
+def check_join_token(connection: Connection, token_hash: str, fleet: str, now: float) -> int:
+    """The number of the token, which lets a machine join `fleet` now.
 
     Raises:
         Refused: it is unknown, of another fleet, revoked, expired or used up; the message says which.
@@ -90,9 +90,13 @@ def use_join_token(connection: Connection, token_hash: str, fleet: str, now: flo
         raise Refused("the join token has expired", next_step=another)
     if token.uses_left <= 0:
         raise Refused("the join token is used up", next_step=another)
-    connection.execute(
-        update(join_tokens).where(join_tokens.c.id == token.id).values(uses_left=join_tokens.c.uses_left - 1)
-    )
+    return token.id
+
+
+def use_join_token(connection: Connection, token_hash: str, fleet: str, now: float) -> None:
+    """Take one use of the token for a machine of `fleet`. Raises as `check_join_token`."""
+    mine = join_tokens.c.id == check_join_token(connection, token_hash, fleet, now)
+    connection.execute(update(join_tokens).where(mine).values(uses_left=join_tokens.c.uses_left - 1))
 
 
 def revoke_join_token(connection: Connection, fleet: str, token_id: int, now: float) -> None:

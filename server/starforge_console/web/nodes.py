@@ -103,12 +103,14 @@ def _desk_of(scope: Scope) -> NodeDesk:
 
 async def _join(desk: NodeDesk, scope: Scope, receive: Receive) -> Response:
     peer = _peer_of(scope)
-    desk.throttle.check(peer, desk.clock.monotonic())
     request = decode(await _read(desk, scope, receive, JOIN_BYTES), JoinRequest)
     try:
         answer = await desk.registration.join(request, peer)
     except Refused:
-        desk.throttle.count_failure(peer, desk.clock.monotonic())
+        # Only what lets nobody in is counted and slowed down: a neighbour behind the same address may guess.
+        now = desk.clock.monotonic()
+        desk.throttle.check(peer, now)
+        desk.throttle.count_failure(peer, now)
         raise
     return _render(answer)
 

@@ -117,11 +117,11 @@ class Administration:
         await self._ledger.write(lambda c: revoke_join_token(c, fleet, token_id, self._clock.now()))
 
     async def drain(self, name: str, why: str) -> NodeRow:
-        """Place nothing new on the node; what runs there stays. Raises NotFound, Conflict when it is lost."""
+        """Place nothing new on the node; what runs there stays. Raises NotFound, Conflict when it is lost or legacy."""
         return await self._set_state(name, NodeState.DRAINING, why or DRAINED)
 
     async def undrain(self, name: str) -> NodeRow:
-        """Place on the node again. Raises NotFound, Conflict when it is lost."""
+        """Place on the node again. Raises NotFound, Conflict when it is lost or legacy."""
         return await self._set_state(name, NodeState.ACTIVE, "")
 
     async def mark_lost(self, name: str, confirm: str) -> LostNode:
@@ -130,8 +130,10 @@ class Administration:
         Raises:
             InputError: `confirm` is not the node's name.
             NotFound: there is no such node.
+            Conflict: it is legacy.
 
         """
+        self._require_registered(name)
         if confirm != name:
             raise InputError(
                 f"node {name} was not marked lost",
@@ -147,7 +149,8 @@ class Administration:
         return lost
 
     async def remove(self, name: str) -> NodeRow:
-        """Take the node out of its fleet. Raises NotFound, Conflict while attempts live there."""
+        """Take the node out of its fleet. Raises NotFound, Conflict when it is legacy or attempts live there."""
+        self._require_registered(name)
         row = await self._ledger.write(lambda c: remove_node(c, name, self._clock.now()))
         self._directory.note_row(row)
         self._wakeups.notify(NODES, QUEUE, BACKEND)
@@ -163,7 +166,9 @@ class Administration:
             BackendUnreachable: the node does not answer.
 
         """
-        row = await self._ledger.read(lambda c: load_node(c, name))
+        row = self._find_legacy(name)
+        if row is None:
+            row = await self._ledger.read(lambda c: load_node(c, name))
         report = self._directory.find_report(name)
         if report is None or attempt not in report.attempts:
             raise NotFound(f"node {name} tells of no container {attempt!r:.80}", next_step="look at the fleet again")
@@ -210,7 +215,24 @@ class Administration:
             finally:
                 self._wakeups.forget(waiter)
 
+    def _find_legacy(self, name: str) -> NodeRow | None:
+        """The node of that name if the console's settings name it: the ledger knows nothing of such a one."""
+        row = self._directory.find_row(name)
+        return row if row is not None and row.legacy else None
+
+    def _require_registered(self, name: str) -> None:
+        """Raises Conflict for a machine that the console's settings name: nothing about it would outlive a restart."""
+        row = self._find_legacy(name)
+        if row is not None:
+            raise Conflict(
+                f"node {name} cannot be changed here",
+                why=f"FORGE_NODE_ADDRESSES of the console names it ({row.advertise}), and nothing else is kept of it",
+                next_step="take it out of the setting and restart the console, or let it join:"
+                f" sf fleet token {row.fleet}",
+            )
+
     async def _set_state(self, name: str, state: NodeState, why: str) -> NodeRow:
+        self._require_registered(name)
         row = await self._ledger.write(lambda c: set_state(c, name, state, why))
         self._directory.note_row(row)
         self._wakeups.notify(NODES, QUEUE)

@@ -309,3 +309,35 @@ def test_pages_are_told_of_every_change(tmp_path: Path) -> None:
             assert waiter.woken.done()
 
     run(tmp_path, test)
+
+
+def test_a_machine_that_the_settings_name_is_refused_with_what_to_do_about_it(tmp_path: Path) -> None:
+    async def test(yard: Yard) -> None:
+        yard.directory.serve_legacy("gpu", ["10.0.0.9:7070"])
+        (legacy,) = yard.directory.rows("gpu")
+        admin = yard.administration
+        acts = (
+            admin.drain(legacy.name, "a fan"),
+            admin.undrain(legacy.name),
+            admin.remove(legacy.name),
+            admin.mark_lost(legacy.name, legacy.name),
+        )
+        for act in acts:
+            with pytest.raises(Conflict, match=r"FORGE_NODE_ADDRESSES .*10\.0\.0\.9:7070.*sf fleet token gpu"):
+                await act
+        assert [row.state for row in yard.directory.rows("gpu")] == [NodeState.ACTIVE]
+
+    run(tmp_path, test)
+
+
+def test_an_unknown_container_of_a_machine_that_the_settings_name_is_ended_like_any_other(tmp_path: Path) -> None:
+    async def test(yard: Yard) -> None:
+        yard.directory.serve_legacy("gpu", ["10.0.0.9:7070"])
+        (legacy,) = yard.directory.rows("gpu")
+        told = Machine(name=legacy.name, attempts={UNKNOWN: "RUNNING"}).build_report()
+        yard.directory.note_report(legacy.name, told)
+        await yard.administration.end_unknown(legacy.name, UNKNOWN)
+        with pytest.raises(NotFound, match="tells of no container"):
+            await yard.administration.end_unknown(legacy.name, AttemptId("j9z2abcdef-1-abcdef"))
+
+    run(tmp_path, test)

@@ -27,14 +27,15 @@ from starforge.contract.ids import parse_attempt_id
 from starforge.errors import Unavailable
 from starforge_console.accounts.sign_in import check_scope
 from starforge_console.accounts.tokens import Scope
-from starforge_console.fleets.join_lines import build_join_lines, find_doubt
+from starforge_console.fleets.join_lines import build_join_lines
 from starforge_console.fleets.served import build_fleet
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.gpu_series import AddedSeries
 from starforge_console.ledger.join_tokens import JoinToken
 from starforge_console.ledger.nodes import NodeRow
-from starforge_console.web.deps import Reader, Services, reader_of
+from starforge_console.web.deps import Reader, reader_of
 from starforge_console.web.fleet_views import FleetServices, build_summary, load_detail, load_details
+from starforge_console.web.install import Ways
 from starforge_console.web.problems import problem_responses
 
 router = APIRouter(tags=["fleets"])
@@ -84,12 +85,12 @@ async def show_fleet(fleets: Fleets, _account: Reader, fleet: str) -> FleetDetai
 
 @router.post("/fleets/{fleet}/join-tokens", status_code=201, responses=problem_responses(*_CHANGED))
 async def mint_join_token(
-    services: Services, fleets: Fleets, account: Administrator, fleet: str, request: MintJoinToken
+    account: Administrator, fleets: Fleets, ways: Ways, fleet: str, request: MintJoinToken
 ) -> MintedJoinToken:
     """A new join token, shown this once, and the line to paste on a machine that shall join."""
     minted = await fleets.administration.mint_token(fleet, account.user, request.hours, request.uses)
-    http, token = services.settings.http, minted.text.reveal()
-    lines = build_join_lines(http.public_url, fleet, token)
+    token = minted.text.reveal()
+    lines = build_join_lines(ways.public_url, fleet, token)
     return MintedJoinToken(
         id=minted.kept.id,
         token=token,
@@ -97,7 +98,7 @@ async def mint_join_token(
         lines=dict(lines),
         expires_at=minted.kept.expires_at,
         uses=minted.kept.uses_left,
-        doubt=find_doubt(http.public_url, http.listen, http.trusted_proxies),
+        doubt=ways.doubt,
     )
 
 

@@ -4,8 +4,10 @@ The index is that of PEP 503 in HTML and of PEP 691 in JSON. Addresses in it are
 proxy. Only wheels are served, by the names that a scan of the wheelhouse found.
 """
 
+import asyncio
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from html import escape
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -15,8 +17,9 @@ from packaging.utils import canonicalize_name
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from starforge.errors import NotFound, Unavailable
+from starforge_console.fleets.join_lines import find_doubt
 from starforge_console.web.deps import ApiServices, Services
-from starforge_console.wheels.index import FOLDER, Wheel, WheelIndex, build_lock_text, select_wheels
+from starforge_console.wheels.index import FOLDER, Wheel, WheelIndex, build_lock_text, explain_unsupplied, select_wheels
 from starforge_console.wheels.lock import load_release_lock
 from starforge_console.wheels.script import build_script
 from starforge_console.wheels.targets import PYTHONS, find_target
@@ -43,6 +46,25 @@ def wheels_of(request: Request) -> WheelIndex:
 
 
 Wheels = Annotated[WheelIndex, Depends(wheels_of)]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWays:
+    """Where machines find this console, and what speaks against one joining by the pasted line; empty: nothing."""
+
+    public_url: str
+    doubt: str
+
+
+async def join_ways_of(services: Services, wheels: Wheels) -> JoinWays:
+    """How machines join this console now."""
+    http = services.settings.http
+    unsupplied = await asyncio.to_thread(lambda: explain_unsupplied(wheels.list_wheels(), load_release_lock()))
+    doubts = (find_doubt(http.public_url, http.listen, http.trusted_proxies), unsupplied)
+    return JoinWays(http.public_url, "; ".join(filter(None, doubts)))
+
+
+Ways = Annotated[JoinWays, Depends(join_ways_of)]
 
 
 @router.get("/install.sh")

@@ -14,7 +14,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from starforge import __version__
 from starforge.errors import NotFound
 from starforge_console.wheels.lock import Pin, choose_pins
-from starforge_console.wheels.targets import Target
+from starforge_console.wheels.targets import TARGETS, Target
 
 FOLDER: Final = "wheelhouse"
 OWN: Final = ("starforge-core", "starforge-forgelet")
@@ -115,6 +115,16 @@ def build_lock_text(selection: Selection) -> str:
         *(f"{wheel.project}=={wheel.version} --hash=sha256:{wheel.digest}" for wheel in rest),
     ]
     return "\n".join(lines) + "\n"
+
+
+def explain_unsupplied(wheels: Sequence[Wheel], pins: Sequence[Pin]) -> str:
+    """Why no machine of any kind can install forgelet from here; empty when one kind can. Pure."""
+    if not all(select_wheels(wheels, pins, target).missing for target in TARGETS):
+        return ""
+    return (
+        "the console has no wheels of forgelet for any machine, so that the line would stop there: on the console run"
+        f" '{build_add_command(TARGETS[0])}' with the Python and the architecture of the machines"
+    )
 
 
 def build_add_command(target: Target) -> str:

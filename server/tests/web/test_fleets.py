@@ -106,6 +106,7 @@ def test_a_join_token_comes_with_lines_to_paste_and_is_shown_this_once(admin: Te
     assert minted["lines"]["wget"] == f"wget -nv -O- http://127.0.0.1:7080/install.sh | {given} sh"
     assert minted["lines"]["sudo"].endswith(f"| {given} sudo --preserve-env=FORGE_FLEET,FORGE_JOIN_TOKEN sh")
     assert "FORGE_PUBLIC_URL" in minted["doubt"]
+    assert "starforge-console wheelhouse add" in minted["doubt"]
     listed = admin.get("/api/v1/fleets/gpu/join-tokens")
     assert token not in listed.text
     (kept,) = listed.json()["items"]
@@ -240,19 +241,15 @@ def test_bodies_of_nodes_are_bounded_and_must_be_messages(console: ConsoleUnderT
         assert (answer.status_code, answer.json()["code"]) == (422, "spec_invalid")
 
 
-def test_whoever_tries_tokens_is_slowed_down_and_a_good_one_is_never_logged(
+def test_whoever_tries_tokens_is_slowed_down_and_a_good_one_is_let_in_beside_them_and_never_logged(
     console: ConsoleUnderTest, admin: TestClient, capfd: pytest.CaptureFixture[str]
 ) -> None:
     token = mint(admin)["token"]
     client = console.client()
     bad = encode(Machine().build_join("sfj_guess"))
-    answers = [client.post(JOIN_PATH, content=bad).status_code for _ in range(2 * FAILURES_AT_ONCE)]
-    assert set(answers[:FAILURES_AT_ONCE]) == {403}
-    assert 429 in answers
-    slowed = client.post(JOIN_PATH, content=encode(Machine().build_join(token)))
-    assert slowed.status_code == 429
-    assert "Retry-After" in slowed.headers
-    console.clock.ahead_s += 600
+    answers = [client.post(JOIN_PATH, content=bad) for _ in range(2 * FAILURES_AT_ONCE)]
+    assert {answer.status_code for answer in answers[:FAILURES_AT_ONCE]} == {403}
+    assert "Retry-After" in next(answer for answer in answers if answer.status_code == 429).headers
     assert decode(client.post(JOIN_PATH, content=encode(Machine().build_join(token))).content, JoinAnswer).node
     printed = capfd.readouterr()
     assert token not in printed.out + printed.err

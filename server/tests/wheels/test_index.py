@@ -8,7 +8,7 @@ import pytest
 from server.tests.wheels.builders import make_own, make_wheel, pin
 from starforge import __version__
 from starforge.errors import NotFound
-from starforge_console.wheels.index import WheelIndex, build_lock_text, select_wheels
+from starforge_console.wheels.index import WheelIndex, build_lock_text, explain_unsupplied, select_wheels
 from starforge_console.wheels.targets import Target
 
 HERE = Target("3.11", "x86_64")
@@ -79,3 +79,13 @@ def test_our_own_wheels_of_another_release_count_as_missing(tmp_path: Path) -> N
     make_own(tmp_path, "0.0.1")
     missing = select_wheels(WheelIndex(tmp_path).list_wheels(), [], HERE).missing
     assert missing == (f"starforge-core {__version__}", f"starforge-forgelet {__version__}")
+
+
+def test_a_console_without_wheels_for_any_machine_says_what_to_run(tmp_path: Path) -> None:
+    alpha = make_wheel(tmp_path / "elsewhere", "alpha", "1.0")
+    pins = [pin(alpha, "alpha", "1.0")]
+    make_own(tmp_path)
+    told = explain_unsupplied(WheelIndex(tmp_path).list_wheels(), pins)
+    assert "starforge-console wheelhouse add --python 3.11 --arch x86_64" in told
+    make_wheel(tmp_path, "alpha", "1.0")
+    assert explain_unsupplied(WheelIndex(tmp_path).list_wheels(), pins) == ""

@@ -12,11 +12,12 @@ from starforge.contract.fleets import FleetDetail
 from starforge.contract.launch import Network
 from starforge.errors import Conflict, InputError, StarForgeError
 from starforge_console.fleets.administration import LONGEST_HOURS, MOST_USES, TOKEN_HOURS, TOKEN_USES
-from starforge_console.fleets.join_lines import build_checked_line, build_join_lines, find_doubt
+from starforge_console.fleets.join_lines import build_checked_line, build_join_lines
 from starforge_console.fleets.served import build_fleet, check_fleet_name, check_job_user
 from starforge_console.settings.console import FleetKind
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices, load_detail, load_details
+from starforge_console.web.install import Ways
 from starforge_console.web.pages import fleet_map
 from starforge_console.web.pages.fleet_visit import Asked, FleetVisit
 from starforge_console.web.pages.visit import Visit, text_of
@@ -92,7 +93,7 @@ async def show_fleet(asked: Asked, fleet: str) -> Response:
 
 
 @router.post("/fleets/{fleet}/join-tokens")
-async def mint_token(asked: Asked, fleet: str) -> Response:
+async def mint_token(asked: Asked, ways: Ways, fleet: str) -> Response:
     """Make a join token, and show the lines to paste, this one time."""
     form = await asked.load_form()
     try:
@@ -101,10 +102,9 @@ async def mint_token(asked: Asked, fleet: str) -> Response:
     except InputError as error:
         return await _show(asked, fleet, fault=Fault(field="token", error=error))
     lines, ca_fault = _build_lines(asked.services, fleet, minted.text.reveal())
-    http = asked.services.settings.http
     made = Made(
         lines=lines,
-        doubt=find_doubt(http.public_url, http.listen, http.trusted_proxies),
+        doubt=ways.doubt,
         ca_fault=ca_fault,
         uses=minted.kept.uses_left,
         expires_at=minted.kept.expires_at,

@@ -168,6 +168,12 @@ _MACHINE: Final = (
         "look at the shared storage on the machine",
     ),
     row(
+        r"failed to initialize logging driver",
+        Fault.NODE_FAULT,
+        "the engine cannot keep the container's output",
+        "look at the disk where the engine keeps its data, and at the engine's log",
+    ),
+    row(
         r"port is already allocated|address already in use",
         Fault.RETRYABLE,
         "another process holds the port",

@@ -32,6 +32,7 @@ OCI = "failed to create task for container: failed to create shim task: OCI runt
         (500, "mkdir /data/x: no space left on device", StartTrouble.NODE),
         (500, "connection error: desc = ... containerd.sock: connect: connection refused", StartTrouble.NODE),
         (400, 'invalid mount config for type "bind": bind source path does not exist: /p', StartTrouble.NODE),
+        (400, "failed to initialize logging driver: open /d/c-json.log: no such file or directory", StartTrouble.NODE),
         (400, "Range of CPUs is from 0.01 to 2.00, as there are only 2 CPUs available", StartTrouble.REFUSED),
         (400, "invalid reference format", StartTrouble.REFUSED),
         (403, "authorization denied by plugin: no host network", StartTrouble.REFUSED),

@@ -83,7 +83,11 @@ def _run_round(work: Work, dice: random.Random, kinds: Sequence[Kind], injected:
         except (TimeoutError, AssertionError) as error:
             return [str(error)]
     ends = {job: work.probe.state(job) for job in jobs}
-    failed = [f"{job} ended as {end}, and its script never fails" for job, end in ends.items() if end != "SUCCEEDED"]
+    failed = [
+        f"{job} ended as {end}, and its script never fails: {work.note(job)}"
+        for job, end in ends.items()
+        if end != "SUCCEEDED"
+    ]
     return [*watch.faults, *failed]
 
 

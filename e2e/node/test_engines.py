@@ -134,6 +134,19 @@ def test_a_machine_whose_engine_has_no_room_is_at_fault_and_jobs_run_elsewhere(w
     assert len(work.starts(job)) == 1
 
 
+def test_a_job_that_ends_while_its_engine_has_no_room_has_ended_and_gives_its_gpus_back(
+    work: Work, first: Machine
+) -> None:
+    job = work.run_on(first, gpus=8)
+    with first.full("containers"):
+        work.tell(job)
+        wait_for(lambda: {one["State"] for one in first.containers()} <= {"exited"}, "its container to end")
+    assert work.wait_end(job)["job"]["state"] == "SUCCEEDED"
+    wait_for(lambda: states_of(work, first) == ["free"] * 8, "its GPUs to be free")
+    with work.only(first):
+        assert work.wait_end(work.submit("true", 8))["job"]["state"] == "SUCCEEDED"
+
+
 def test_a_machine_without_its_storage_gets_no_job_until_it_is_mounted(work: Work, first: Machine) -> None:
     running = work.run_on(first)
     first.lose_storage(work.console)

@@ -212,6 +212,12 @@ class FakeDaemon:
             for box in self.boxes.values():
                 box.shown = box.state
 
+    def be_full(self, seconds: float) -> None:
+        """Have no room on the disk for `seconds`."""
+        self.full = True
+        self.advance(seconds)
+        self.full = False
+
     def reboot(self) -> None:
         """Every process of the machine ends; how the containers ended is lost."""
         self.kill(live_restore=True)

@@ -52,13 +52,8 @@ ACTS: Final = ("launch", "launch other", "fence", "stop", "cleanup", "sweep", "m
 ASKS: Final = {"launch new": 8, "launch": 4, "fence": 3, "stop": 4, "stop at once": 1, "cleanup": 3, "sweep": 3}
 ASKS_MORE: Final = {"mark lost": 1, "look": 5, "launcher dies": 4}
 COURSE: Final = {"time passes": 5, "stops repeated": 1, "image to fetch": 2, "image arrives": 2}
-MISFORTUNES: Final = {
-    "process killed": 1,
-    "engine restarted": 4,
-    "engine killed": 1,
-    "machine rebooted": 1,
-    "removed by hand": 1,
-}
+DEATHS: Final = {"process killed": 1, "engine restarted": 4, "engine killed": 1, "machine rebooted": 1}
+MISFORTUNES: Final = {**DEATHS, "removed by hand": 1, "disk full": 2}
 WHAT: Final = [
     what for each in (ASKS, ASKS_MORE, COURSE, MISFORTUNES) for what, weight in each.items() for _ in range(weight)
 ]
@@ -219,6 +214,8 @@ class HostMachine(RuleBasedStateMachine):
                 self._reboot()
             case "removed by hand" if boxes and self.daemon.up:
                 self._remove_by_hand(boxes[order.which % len(boxes)])
+            case "disk full":
+                self.daemon.be_full(order.seconds)
 
     def _go_on(self, order: Order) -> None:
         if order.what == "time passes":
@@ -470,7 +467,7 @@ class HostMachine(RuleBasedStateMachine):
             assert answer.exit.code == box.code
         elif answer.phase is Phase.RUNNING:
             assert box is not None
-            assert box.started_at is not None
+            assert box.state is State.RUNNING, f"{attempt} is said to run and is {box.state}"
             assert frozenset(answer.gpus) == box.gpus
 
     def _require_view(self, process: Process) -> None:

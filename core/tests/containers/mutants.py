@@ -14,7 +14,7 @@ from starforge.containers.facts import HostFacts
 from starforge.containers.failures import StartFault
 from starforge.containers.gpus import GpuSource, GpuSurvey
 from starforge.containers.host import ContainerHost
-from starforge.containers.labels import Claim, State
+from starforge.containers.labels import ATTEMPT, INSTALL, Claim, State, find_claims
 from starforge.containers.launching import Launcher, _Tried
 from starforge.containers.secrets import SecretFiles
 from starforge.containers.settings import HostSettings
@@ -108,6 +108,13 @@ class ReplacesEnded(Launcher):
         return super()._start_locked(request, survey, facts)
 
 
+class BelievesListedRoom(Launcher):
+    """What the listing calls living holds its GPUs, whatever became of it."""
+
+    def list_claims(self) -> list[Claim]:
+        return find_claims(self._engine.list_containers(ATTEMPT))
+
+
 class RemovesByForce(Launcher):
     """What is listed as created is removed by force, though its start may be under way."""
 
@@ -139,6 +146,14 @@ class TakesSilenceForGone(ContainerHost):
     def observe(self, attempts: Collection[AttemptId]) -> dict[AttemptId, Observation]:
         seen = super().observe(attempts)
         return {a: Gone(at=0.0) if isinstance(one, NoSignal) else one for a, one in seen.items()}
+
+
+class BelievesListedStates(ContainerHost):
+    """What the listing says of an attempt is told, whatever became of it."""
+
+    def _load_own_claims(self) -> dict[AttemptId, Claim]:
+        listing = self._engine.list_containers(f"{INSTALL}={self._settings.install}")
+        return {claim.attempt: claim for claim in find_claims(listing)}
 
 
 class FencesIntoTheVoid(ContainerHost):
@@ -176,6 +191,8 @@ MUTANTS: Final[dict[str, MakeHost]] = {
     "fence confirmed unasked": FencesIntoTheVoid,
     "guard left out: the ended container starts again": with_part("_launcher", StartsEndedAgain),
     "guard left out: the ended container is replaced": with_part("_launcher", ReplacesEnded),
+    "an old listing believed: of room": with_part("_launcher", BelievesListedRoom),
+    "an old listing believed: of attempts": BelievesListedStates,
     "removal by force": with_part("_launcher", RemovesByForce),
     "NoSignal taken for Gone": TakesSilenceForGone,
     "stop forgotten after the engine's restart": with_part("_stops", StopsOnce),

@@ -22,7 +22,9 @@ from starforge.contract.executor import Executor
 from starforge.contract.launch import Secret
 from starforge.recipes.catalog import load_catalog
 from starforge_console.accounts.sign_in import Accounts
-from starforge_console.admission.admit import Admission, AdmissionSources
+from starforge_console.admission.admit import Admission
+from starforge_console.admission.published import build_published
+from starforge_console.admission.snapshot import AdmissionSources
 from starforge_console.assembly.assembler import Assembler, AssemblySettings
 from starforge_console.assembly.capsule import store_runner
 from starforge_console.assembly.layout import StorageLayout
@@ -50,6 +52,9 @@ from starforge_console.ingest.presence import Presence
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.streams import Stores
 from starforge_console.ingest.tokens import IngestTokens
+from starforge_console.inputs.hub import Hub
+from starforge_console.inputs.shelf import Shelf, ShelfParts
+from starforge_console.inputs.stored import StoredInputs
 from starforge_console.ledger.database import Database, lock_state
 from starforge_console.ledger.fleets import Fleet
 from starforge_console.scheduler.control import Scheduler
@@ -57,7 +62,7 @@ from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.loop import Loop
 from starforge_console.settings.console import ConsoleSettings, FleetKind
 from starforge_console.telemetry.metrics import IngestCounters
-from starforge_console.wakeups import Wakeups
+from starforge_console.wakeups import INPUTS, Wakeups
 from starforge_console.web.api import build_api
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices
@@ -84,6 +89,7 @@ class _Ground:
     install: Install
     hardware: HardwareRegistry
     directory: Directory
+    hub: Hub
 
 
 def run(settings: ConsoleSettings) -> int:
@@ -120,7 +126,18 @@ async def _run(settings: ConsoleSettings) -> None:
         receiver = Receiver(stores, ground.wakeups, ground.clock, counters)
         presence = Presence(ground.clock)
         records = Finaliser(receiver, stores, ground.storage, ground.clock, served)
-        scheduler = _build_scheduler(ground, served, known, records)
+        shelf = Shelf(
+            ShelfParts(
+                ledger=ground.ledger,
+                storage=ground.storage,
+                storage_id=ground.install.storage_id,
+                hub=ground.hub,
+                settings=settings.hub,
+                wakeups=ground.wakeups,
+                clock=ground.clock,
+            )
+        )
+        scheduler = _build_scheduler(ground, served, known, records, shelf)
         fleet_services = _fleet_services(ground, served)
         desk = build_desk(_build_registration(ground), ground.clock)
         api = build_api(_api_services(ground, known, stores), fleet_services, desk)
@@ -134,11 +151,15 @@ async def _run(settings: ConsoleSettings) -> None:
             )
         )
         backfill = Backfill(receiver, stores, ground.storage, presence)
-        loops = (Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once),)
+        loops = (
+            Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once),
+            Loop("inputs", INPUTS, ground.wakeups, shelf.run_once),
+        )
         try:
             async with _running(scheduler, served, loops) as start:
                 await serve(api, ingest, settings.http, start, asyncio.Event())
         finally:
+            await shelf.close()
             await fleet_services.administration.close()
             await receiver.close()  # what it has begun is finished before the databases close
 
@@ -197,6 +218,7 @@ async def _ground(settings: ConsoleSettings) -> AsyncIterator[_Ground]:
             install=load_install(ledger, settings.storage_root),
             hardware=hardware,
             directory=directory,
+            hub=Hub(settings.hub, clock),
         )
     finally:
         ledger.close()
@@ -284,15 +306,11 @@ def _build_local(ground: _Ground, fleet: Fleet) -> Executor:
         gpu_runtime=local.gpu_runtime,
         storage=StorageMark(root=ground.storage.root, content=ground.install.storage_id),
     )
-    host = ContainerHost(Engine(str(local.docker_socket)), _build_gpus(ground), host_settings)
-    return LocalExecutor(host, fleet.name, ground.hardware.find)
-
-
-def _build_gpus(ground: _Ground) -> GpuSource:
-    local = ground.settings.local
+    gpus: GpuSource = NvidiaSmi(local.local_gpu_count)
     if local.gpu_runtime is GpuRuntime.NONE:
-        return MadeUpGpus(local.local_gpu_count, local.local_gpu_name or "made-up GPU", socket.gethostname())
-    return NvidiaSmi(local.local_gpu_count)
+        gpus = MadeUpGpus(local.local_gpu_count, local.local_gpu_name or "made-up GPU", socket.gethostname())
+    host = ContainerHost(Engine(str(local.docker_socket)), gpus, host_settings)
+    return LocalExecutor(host, fleet.name, ground.hardware.find)
 
 
 def _build_stores(ground: _Ground) -> Stores:
@@ -310,7 +328,9 @@ def _token_key(ground: _Ground) -> bytes:
     return load_or_make_key(ground.settings.paths.console_state_dir / "token-key")
 
 
-def _build_scheduler(ground: _Ground, served: ServedFleets, known: KnownFleets, records: Finaliser) -> Scheduler:
+def _build_scheduler(
+    ground: _Ground, served: ServedFleets, known: KnownFleets, records: Finaliser, shelf: Shelf
+) -> Scheduler:
     settings = ground.settings
     runner = store_runner(ground.storage)
     assembly = AssemblySettings(
@@ -326,11 +346,12 @@ def _build_scheduler(ground: _Ground, served: ServedFleets, known: KnownFleets, 
         SchedulerDeps(
             ledger=ground.ledger,
             executors=served,
-            assembly=Assembler(assembly, load_catalog(), served.fleets, ground.ledger),
+            assembly=Assembler(assembly, load_catalog(), served.fleets, ground.ledger, shelf.find_refusal),
             records=records,
             wakeups=ground.wakeups,
             clock=ground.clock,
             views_seen=known.note,
+            explain_inputs=shelf.explain_missing,
             reconcile_s=settings.policy.reconcile_s,
             container_retention_s=settings.policy.container_retention_s,
         )
@@ -345,7 +366,8 @@ def _job_user(settings: ConsoleSettings) -> tuple[int, int]:
 
 
 def _api_services(ground: _Ground, known: KnownFleets, stores: Stores) -> ApiServices:
-    settings, catalog = ground.settings, load_catalog()
+    settings = ground.settings
+    catalog = build_published(load_catalog(), settings.policy.methods)
     blobs = BlobStore(ground.storage.root, settings.policy.workspace_max_bytes, ground.install.storage_id)
     admission = Admission(
         AdmissionSources(
@@ -354,6 +376,9 @@ def _api_services(ground: _Ground, known: KnownFleets, stores: Stores) -> ApiSer
             fleets=known,
             catalog=catalog,
             image_allow=settings.policy.image_allow,
+            hub=ground.hub,
+            hub_unanswered=settings.hub.hf_unanswered,
+            stored=StoredInputs(ground.storage, settings.data_roots, ground.ledger),
             clock=ground.clock,
             wakeups=ground.wakeups,
         )

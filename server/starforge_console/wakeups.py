@@ -16,6 +16,9 @@ BACKEND: Final = "backend"
 ENDINGS: Final = "endings"
 """An attempt ended: its spool is to be read, its rest to be removed."""
 
+INPUTS: Final = "inputs"
+"""A job may name something that has to be fetched."""
+
 JOBS: Final = "jobs"
 """Something happened to some job; told with every job's own topic."""
 

@@ -1,16 +1,27 @@
 """Gate `catalog`: the method is published here, in the version and with the digest that the experiment's lock names."""
 
-from starforge.contract.api import RefusalView
-from starforge.contract.jobspec import JobSpec
-from starforge.recipes.model import Recipe
-from starforge.wording import describe_nearest, join_sentences
-from starforge_console.admission.gate import Snapshot, Submission, Verdict
+from typing import Final
 
-_UPGRADE = "make an experiment of the published version with 'sf new', and move your settings and code over"
+from starforge.contract.api import RefusalView
+from starforge.contract.canonical import Json
+from starforge.contract.jobspec import JobSpec
+from starforge.recipes.faults import Fault, Place
+from starforge.recipes.hyperparameters import build_facts, check_hyperparameters, check_rules, flatten
+from starforge.recipes.model import Recipe
+from starforge.recipes.yaml12 import Document
+from starforge.wording import count_of, describe_nearest, join_sentences
+from starforge_console.admission.gate import Snapshot, Submission, Verdict
+from starforge_console.domain.inputs import MODEL, START, TRAIN, find_named
+
+UNKNOWN_NAMED: Final = 20
+"""So many names that a recipe does not have are looked at one by one; the rest is counted."""
+
+_UPGRADE: Final = "run 'sf recipe upgrade' for the experiment, with the sf of this console's release, and submit again"
+_WHERE: Final = "the submission"
 
 
 class CatalogGate:
-    """Asks for a published method, its framework and its entry."""
+    """Asks for a published method, its framework, its entry and its hyperparameters."""
 
     name = "catalog"
 
@@ -29,9 +40,12 @@ class CatalogGate:
             *self._check_version(submission.spec, recipe),
             *self._check_framework(submission.spec, recipe),
             *self._check_entry(submission.spec, recipe),
-            *self._check_inputs(submission.spec),
+            *self._check_needs(submission.spec, recipe),
+            *self._check_hyperparameters(submission.spec, recipe),
         ]
-        return Verdict(against=f"{recipe.name} {recipe.version} {recipe.digest}", refusals=tuple(refusals))
+        version = submission.spec.spec.framework.version
+        runs_on = f" on {recipe.framework} {version}" if version else ""
+        return Verdict(against=f"{recipe.name} {recipe.version}{runs_on} {recipe.digest}", refusals=tuple(refusals))
 
     def _check_version(self, spec: JobSpec, recipe: Recipe) -> list[RefusalView]:
         asked = spec.spec.recipe
@@ -50,8 +64,9 @@ class CatalogGate:
             return [self._refuse("framework_kind", what, next_step=_UPGRADE)]
         published = recipe.framework_versions
         if published and asked.version not in published:
-            what = f"{recipe.name} does not run on {asked.kind} {asked.version or '(no version)'}"
-            return [self._refuse("framework_version", what, f"published are {', '.join(published)}", _UPGRADE)]
+            what = f"{recipe.name} on {asked.kind} {asked.version or '(no version)'} is not published here"
+            next_step = f"run 'sf recipe upgrade EXPERIMENT --to-version {published[0]}', and submit it again"
+            return [self._refuse("framework_version", what, f"published are {', '.join(published)}", next_step)]
         return []
 
     def _check_entry(self, spec: JobSpec, recipe: Recipe) -> list[RefusalView]:
@@ -64,22 +79,45 @@ class CatalogGate:
             refusals.append(self._refuse("entry_kind", what, next_step=_UPGRADE))
         return refusals
 
-    def _check_inputs(self, spec: JobSpec) -> list[RefusalView]:
-        """What this console would not bring to the job is refused: in silence, the job would train without it."""
-        asked = spec.spec
-        references = {"model": asked.model, "data.train": asked.data.train, "data.validation": asked.data.validation}
-        outside = {name: text for name, text in references.items() if text and text.startswith(("hf://", "/"))}
-        if asked.init_from is not None:
-            outside["init_from"] = asked.init_from
+    def _check_needs(self, spec: JobSpec, recipe: Recipe) -> list[RefusalView]:
+        given = find_named(spec)
+        had = {"model": MODEL in given or START in given, "train": TRAIN in given}
         return [
-            self._refuse(
-                "input_not_served",
-                f"{name} {text!r} is not brought to jobs by this release",
-                "only files of the workspace and the job's own checkpoints are",
-                "put the files into the project, or into the image",
-            )
-            for name, text in outside.items()
+            self._refuse("input_missing", f"{recipe.name} needs {what}", next_step=f"name it with {option}")
+            for need, what, option in (("model", "a model", "--model"), ("train", "training data", "--train-data"))
+            if need in recipe.needs and not had[need]
         ]
+
+    def _check_hyperparameters(self, spec: JobSpec, recipe: Recipe) -> list[RefusalView]:
+        """A client checks them too; this one may be old, or not ours."""
+        asked = recipe.at(spec.spec.framework.version)
+        values, left_out = _bound(asked, spec.spec.hyperparameters)
+        faults = check_hyperparameters(asked, values, Document(_WHERE))
+        if not faults:
+            nodes = sum(pool.nodes for pool in spec.spec.resources.pools)
+            faults = check_rules(asked, values, build_facts(asked, values, spec.gpus, nodes), Place(_WHERE))
+        refusals = [self._refuse_fault(fault) for fault in faults]
+        if left_out:
+            what = f"{count_of(left_out, 'more name')} that {recipe.name} does not have"
+            refusals.append(self._refuse("key_unknown", what, next_step=f"'sf methods {recipe.name}' lists its names"))
+        return refusals
+
+    def _refuse_fault(self, fault: Fault) -> RefusalView:
+        return self._refuse(fault.code, fault.message, next_step=fault.hint)
 
     def _refuse(self, code: str, what: str, why: str = "", next_step: str = "") -> RefusalView:
         return RefusalView(code=code, gate=self.name, what=what, why=why, next_step=next_step)
+
+
+def _bound(recipe: Recipe, values: dict[str, Json]) -> tuple[dict[str, Json], int]:
+    """The values by full name, with a bounded number of names that the recipe does not have, and how many are left out.
+
+    For each of those the nearest name is looked for, which takes a while: nobody is to keep the console busy with it.
+    """
+    flat = flatten(recipe, values)
+    if recipe.open_parameters:
+        return flat, 0
+    known = {parameter.name for parameter in recipe.parameters}
+    unknown = [name for name in flat if name not in known]
+    left_out = set(unknown[UNKNOWN_NAMED:])
+    return {name: value for name, value in flat.items() if name not in left_out}, len(left_out)

@@ -1,14 +1,16 @@
 """What a gate is, what it looks at and what it answers. A gate is pure: the snapshot was taken before it is asked."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 from starforge.contract.api import RefusalView
 from starforge.contract.executor import Capabilities, FleetView
 from starforge.contract.jobspec import JobSpec
 from starforge.recipes.model import Recipe
 from starforge_console.admission.images import ImagePattern
+from starforge_console.domain.inputs import CheckpointInput, HubAnswer, InputFault, PathInput
+from starforge_console.domain.quota import Usage
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.fleets import Fleet
 
@@ -34,12 +36,25 @@ class FleetState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything that decides, at one moment. `blob_bytes` None: the workspace's blob is not here."""
+    """Everything that decides, at one moment.
+
+    Attributes:
+        blob_bytes: None: the workspace's blob is not here.
+        usage: The limits that bind the user, and what is held under them.
+        hub: What the hub said of each reference to it, by the member of the spec.
+        stored: What was found on the storage for each path and checkpoint that is named, by the member.
+
+    """
 
     catalog: Mapping[str, Recipe]
     blob_bytes: int | None
     fleets: tuple[FleetState, ...]
     images: tuple[ImagePattern, ...]
+    usage: Usage = field(default_factory=Usage)
+    hub: Mapping[str, HubAnswer] = field(default_factory=dict)
+    hub_endpoint: str = ""
+    hub_unanswered: Literal["refuse", "warn"] = "refuse"
+    stored: Mapping[str, PathInput | CheckpointInput | InputFault] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,20 @@ from typing import Final
 from starforge_console.admission.account import AccountGate
 from starforge_console.admission.catalog import CatalogGate
 from starforge_console.admission.gate import Gate
+from starforge_console.admission.huggingface import HuggingFaceGate
 from starforge_console.admission.image import ImageGate
+from starforge_console.admission.inputs import InputsGate
 from starforge_console.admission.provenance import ProvenanceGate
+from starforge_console.admission.quota import QuotaGate
 from starforge_console.admission.topology import TopologyGate
 
-GATES: Final[tuple[Gate, ...]] = (AccountGate(), CatalogGate(), ProvenanceGate(), TopologyGate(), ImageGate())
+GATES: Final[tuple[Gate, ...]] = (
+    AccountGate(),
+    CatalogGate(),
+    ProvenanceGate(),
+    TopologyGate(),
+    QuotaGate(),
+    ImageGate(),
+    InputsGate(),
+    HuggingFaceGate(),
+)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +17,14 @@ from starforge.errors import LaunchRefused, NodeFault
 from starforge.recipes.model import Recipe
 from starforge_console.assembly.build import Placed, build_capsule, build_request
 from starforge_console.assembly.capsule import make_folders, make_own_folders, write_capsule, write_control
+from starforge_console.assembly.inputs import BoundInput, bind_inputs
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.assembly.tokens import attempt_token
+from starforge_console.domain.inputs import HubInput, JobInputs
 from starforge_console.domain.job import JobInFlight
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import Fleet
+from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.jobs import load_spec
 
 
@@ -53,11 +56,14 @@ class Assembler:
         catalog: Mapping[str, Recipe],
         fleets: Mapping[str, Fleet],
         ledger: Database,
+        find_refusal: Callable[[HubInput], str] = lambda _input: "",
     ) -> None:
+        """`find_refusal` says why an input can never be had, in a text that is empty where that is not known."""
         self._settings = settings
         self._catalog = catalog
         self._fleets = fleets
         self._ledger = ledger
+        self._find_refusal = find_refusal
         self._mounted = StorageCheck(StorageMark(root=settings.storage.root, content=settings.storage_id))
 
     async def prepare(self, job: JobInFlight) -> LaunchRequest:
@@ -65,11 +71,12 @@ class Assembler:
 
         Raises:
             NodeFault: the storage is not mounted, or refused.
-            LaunchRefused: the method is not published here any more, or the workspace is gone.
+            LaunchRefused: the method is not published here any more, the workspace is gone, or an input cannot be had.
 
         """
-        text = await self._ledger.read(lambda connection: load_spec(connection, job.id))
-        return await asyncio.to_thread(self._prepare, parse_jobspec(json.loads(text)), job)
+        text, inputs = await self._ledger.read(lambda c: (load_spec(c, job.id), load_inputs(c, job.id)))
+        self._require_had(inputs)
+        return await asyncio.to_thread(self._prepare, parse_jobspec(json.loads(text)), inputs, job)
 
     async def tell(self, attempt: AttemptId, desired: Desired, grace_s: float | None, sequence: int) -> None:
         """Write the desired state where the attempt's runner looks."""
@@ -80,7 +87,13 @@ class Assembler:
         """The token with which `attempt` reports."""
         return attempt_token(self._settings.token_key, attempt)
 
-    def _prepare(self, spec: JobSpec, job: JobInFlight) -> LaunchRequest:
+    def _require_had(self, inputs: JobInputs) -> None:
+        for one in inputs.values():
+            refusal = self._find_refusal(one) if isinstance(one, HubInput) else ""
+            if refusal:
+                raise LaunchRefused(f"an input cannot be had: {refusal}", next_step="mend that, then submit again")
+
+    def _prepare(self, spec: JobSpec, inputs: JobInputs, job: JobInFlight) -> LaunchRequest:
         recipe = self._catalog.get(spec.spec.recipe.name)
         if recipe is None:
             raise LaunchRefused(
@@ -88,7 +101,7 @@ class Assembler:
             )
         self._mounted.require()
         self._require_workspace(Digest(spec.spec.workspace.digest))
-        placed = self._place(spec, job)
+        placed = self._place(spec, job, bind_inputs(self._settings.storage, inputs))
         storage = self._settings.storage
         layout = storage.attempt(placed.attempt)
         owner = None if placed.user is None else parse_user(placed.user)
@@ -113,7 +126,7 @@ class Assembler:
                 next_step="submit again",
             )
 
-    def _place(self, spec: JobSpec, job: JobInFlight) -> Placed:
+    def _place(self, spec: JobSpec, job: JobInFlight, inputs: Mapping[str, BoundInput]) -> Placed:
         fleet = self._fleets[job.attempt.target.fleet]
         uid, gid = self._settings.job_user
         user = {None: f"{uid}:{gid}", IMAGE_USER: None}.get(fleet.user, fleet.user)
@@ -126,6 +139,7 @@ class Assembler:
             user=user,
             ingest_url=self._settings.ingest_url,
             resume_from=self._older_checkpoints(job.attempt.id) if resumes else (),
+            inputs=inputs,
         )
 
     def _older_checkpoints(self, attempt: AttemptId) -> Sequence[Path]:

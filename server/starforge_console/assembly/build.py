@@ -10,8 +10,9 @@ from starforge.contract.ids import AttemptId, Digest, job_of, number_of
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.launch import LaunchRequest, Mount, Network, Secret
 from starforge.recipes.adapters import build_plan
-from starforge.recipes.adapters.inputs import InputPaths, PlanInputs
+from starforge.recipes.adapters.inputs import PlanInputs
 from starforge.recipes.model import Recipe
+from starforge_console.assembly.inputs import BoundInput, build_mounts, build_paths
 from starforge_console.assembly.layout import WORKSPACE_IN_CONTAINER, StorageLayout
 from starforge_console.domain.pools import build_pools
 
@@ -21,7 +22,7 @@ class Placed:
     """What the console knows of an attempt when it is assembled.
 
     `user` is `uid:gid`, or None for the image's own user. `resume_from` holds the checkpoint folders of older attempts,
-    newest first. `inputs` is where the container finds what the job reads.
+    newest first. `inputs` is where what the job reads beside its workspace lies, by the member of the spec.
     """
 
     attempt: AttemptId
@@ -31,7 +32,7 @@ class Placed:
     user: str | None
     ingest_url: str
     resume_from: Sequence[Path] = ()
-    inputs: InputPaths = field(default_factory=InputPaths)
+    inputs: Mapping[str, BoundInput] = field(default_factory=dict)
 
 
 def build_capsule(spec: JobSpec, recipe: Recipe, placed: Placed) -> c.Capsule:
@@ -43,7 +44,7 @@ def build_capsule(spec: JobSpec, recipe: Recipe, placed: Placed) -> c.Capsule:
             recipe=recipe.at(version),
             runtime=runtime,
             spec=spec,
-            paths=placed.inputs,
+            paths=build_paths(spec, placed.inputs),
             resume=spec.spec.lifecycle.resume == "auto",
         )
     )
@@ -105,7 +106,7 @@ def build_request(
 
 
 def _build_mounts(spec: JobSpec, placed: Placed, storage: StorageLayout) -> tuple[Mount, ...]:
-    """Exactly these: the attempt, the job's outputs, its workspace, and older checkpoints; never the storage root."""
+    """Exactly these: the attempt, the job's outputs, its workspace, older checkpoints, inputs; never more."""
     layout = storage.attempt(placed.attempt)
     workspace = storage.blob(Digest(spec.spec.workspace.digest))
     return (
@@ -114,4 +115,5 @@ def _build_mounts(spec: JobSpec, placed: Placed, storage: StorageLayout) -> tupl
         Mount(str(layout.out), str(layout.out), read_only=False),
         Mount(str(workspace), WORKSPACE_IN_CONTAINER, read_only=True),
         *(Mount(str(path), str(path), read_only=True) for path in placed.resume_from),
+        *build_mounts(placed.inputs),
     )

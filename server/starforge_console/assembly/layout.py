@@ -72,6 +72,10 @@ class StorageLayout:
         run = self.run(job)
         return AttemptLayout(run / "attempts" / str(number), run / "out", run / "capsules" / str(number))
 
+    def hub_snapshot(self, kind: str, repo: str, commit: str) -> Path:
+        """A model's or dataset's files at one commit. It is there once all of them are."""
+        return self.root / "cache" / "hf" / f"{kind}s" / repo / commit
+
     def blob(self, digest: Digest) -> Path:
         """Where the blob of that digest lies."""
         return locate_blob(self.root, digest)

@@ -7,6 +7,7 @@ from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.launch import PoolRequest
 from starforge.contract.states import DesiredState, JobState, Reason
+from starforge_console.domain.inputs import NO_INPUTS, JobInputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,3 +63,6 @@ class QueuedJob(NamedTuple):
     pools: tuple[PoolRequest, ...]
     note: str = ""
     """Why it waits, as it was last told."""
+    user_id: int = 0
+    inputs: JobInputs = NO_INPUTS
+    """What it reads beside its workspace; equal ones of a queue are one object mostly."""

@@ -1,6 +1,6 @@
 """Jobs in the ledger: admitted once, wished to stop, deleted."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -9,6 +9,8 @@ from starforge.contract.ids import AttemptId, Digest, JobId
 from starforge.contract.launch import PoolRequest
 from starforge.contract.states import HOLDS_A_PLACE, DesiredState, JobState, Reason, has_ended_for_good
 from starforge.errors import Conflict, NotFound
+from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
+from starforge_console.ledger.inputs import list_starting_from, write_inputs
 from starforge_console.ledger.moves import Change, Guard, JobRef, enter, move, note_timeline
 from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.tables import attempt_outputs, attempts, event_marks, events, idempotency, jobs
@@ -32,6 +34,7 @@ class NewJob:
     grace_s: float
     max_runtime_s: float | None
     retries: int
+    inputs: JobInputs = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +50,18 @@ def admit(connection: Connection, job: NewJob, key: SubmitKey | None, now: float
     """Keep `job` as QUEUED; under a key that was used before, give the job of that time.
 
     Raises:
-        Conflict: the key was used for another body.
+        Conflict: the key was used for another body, or the fleet was deleted just now.
 
     """
     known = None if key is None else find_submission(connection, key)
     if known is not None:
         return known
-    values: dict[str, Any] = asdict(job) | {"pools": write_pools(job.pools)}
+    start = job.inputs.get(START)
+    if isinstance(start, CheckpointInput) and not _exists(connection, start.job):
+        raise Conflict(f"job {start.job} was deleted meanwhile", next_step="start from another checkpoint")
+    values: dict[str, Any] = {one.name: getattr(job, one.name) for one in fields(job)}
+    values |= {"pools": write_pools(job.pools), "inputs": write_inputs(job.inputs)}
+    values["starts_from"] = start.job if isinstance(start, CheckpointInput) else None
     values["retries_left"] = values.pop("retries")
     enter(connection, values, Reason.ADMITTED, now)
     if key is not None:
@@ -121,7 +129,7 @@ def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
 
     Raises:
         NotFound: there is no such job.
-        Conflict: it has not ended, will be retried, or is not cleaned up yet.
+        Conflict: it has not ended, will be retried, is not cleaned up yet, or another job starts from its checkpoints.
 
     """
     row = connection.execute(select(jobs.c.state, jobs.c.retry_at).where(jobs.c.id == job_id)).first()
@@ -130,6 +138,13 @@ def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
     if not has_ended_for_good(row.state, row.retry_at):
         raise Conflict(
             f"job {job_id} is {row.state}", why="only a job that has ended can be deleted", next_step="stop it first"
+        )
+    children = list_starting_from(connection, job_id)
+    if children:
+        raise Conflict(
+            f"job {job_id} cannot be deleted now",
+            why=f"{', '.join(children)} {'starts' if len(children) == 1 else 'start'} from its checkpoints",
+            next_step="delete it once they have ended, or stop them first",
         )
     found = connection.execute(select(attempts.c.id, attempts.c.cleaned_at).where(attempts.c.job_id == job_id)).all()
     if any(attempt.cleaned_at is None for attempt in found):
@@ -146,6 +161,10 @@ def delete_job(connection: Connection, job_id: JobId) -> list[AttemptId]:
         connection.execute(delete(table).where(table.c.job_id == job_id))
     connection.execute(delete(jobs).where(jobs.c.id == job_id))
     return found
+
+
+def _exists(connection: Connection, job_id: str) -> bool:
+    return connection.execute(select(jobs.c.id).where(jobs.c.id == job_id)).first() is not None
 
 
 def _bump(connection: Connection, job: JobRef, values: dict[str, Any]) -> None:

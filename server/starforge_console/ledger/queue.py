@@ -13,6 +13,7 @@ from starforge.contract.states import JobState, Reason
 from starforge_console.domain.job import QueuedJob
 from starforge_console.domain.retry import RetryBudget
 from starforge_console.domain.waiting import WaitReason, describe_waiting
+from starforge_console.ledger.inputs import read_inputs
 from starforge_console.ledger.moves import Change, Guard, JobRef, move
 from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.tables import attempts, jobs
@@ -46,11 +47,14 @@ def list_queued(connection: Connection) -> list[QueuedJob]:
         jobs.c.state_since,
         jobs.c.attempt_number,
         jobs.c.note,
+        jobs.c.user_id,
+        jobs.c.inputs,
         jobs.c.pools,
     )
     rows = connection.execute(select(*columns).where(jobs.c.state == JobState.QUEUED.value)).all()
     # A long queue has few shapes and reasons: each is made once.
     pools = {text: read_pools(text) for text in {row[-1] for row in rows}}
+    inputs = {text: read_inputs(text) for text in {row[-2] for row in rows}}
     reasons = {reason.value: reason for reason in Reason}
     return [
         QueuedJob(
@@ -64,8 +68,23 @@ def list_queued(connection: Connection) -> list[QueuedJob]:
             number=attempt_number + 1,
             pools=pools[shape],
             note=note,
+            user_id=user_id,
+            inputs=inputs[named],
         )
-        for job_id, version, fleet, priority, submitted_at, reason, state_since, attempt_number, note, shape in rows
+        for (
+            job_id,
+            version,
+            fleet,
+            priority,
+            submitted_at,
+            reason,
+            state_since,
+            attempt_number,
+            note,
+            user_id,
+            named,
+            shape,
+        ) in rows
     ]
 
 
@@ -100,7 +119,10 @@ def note_waiting(connection: Connection, notes: Sequence[tuple[QueuedJob, Sequen
 
 
 def dequeue(connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: Guard) -> JobRef | None:
-    """QUEUED -> SUBMITTED with a new attempt and its target in the same transaction; None when somebody was faster."""
+    """QUEUED -> SUBMITTED with a new attempt and its target in the same transaction.
+
+    None when somebody was faster, or deleted the target's fleet.
+    """
     moved = move(
         connection,
         JobRef(id=job.id, state=JobState.QUEUED, version=job.version, number=attempt.number),

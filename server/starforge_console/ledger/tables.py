@@ -41,7 +41,20 @@ users = Table(
     Column("role", Text, nullable=False),
     Column("active", Boolean, nullable=False),
     Column("created_at", Float, nullable=False),
+    Column("team", Text),
 )
+
+quotas = Table(
+    "quotas",
+    ledger,
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("gpus", Integer),
+    Column("jobs", Integer),
+    # Names separated by spaces; NULL allows every series.
+    Column("series", Text),
+)
+"""What a user or a team may hold at once; NULL is no limit."""
 
 tokens = Table(
     "tokens",
@@ -103,6 +116,10 @@ jobs = Table(
     Column("started_at", Float),
     Column("ended_at", Float),
     Column("waiting", Text),
+    # What the job reads beside its workspace, as JSON; NULL where it names nothing.
+    Column("inputs", Text),
+    # The job whose checkpoint this one starts from.
+    Column("starts_from", Text, index=True),
     Index("ix_jobs_state_submitted_at", "state", "submitted_at"),
     Index("ix_jobs_submitted_at_id", "submitted_at", "id"),
 )

@@ -10,7 +10,9 @@ from starforge.contract.executor import Executor, FleetView
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest
 from starforge_console.clock import Clock
+from starforge_console.domain.inputs import JobInputs
 from starforge_console.domain.job import JobInFlight
+from starforge_console.domain.waiting import WaitReason
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.endings import EndedAttempt
 from starforge_console.ledger.moves import Guard
@@ -47,6 +49,7 @@ class SchedulerDeps:
     Attributes:
         executors: Keyed by fleet.
         views_seen: Told what the fleets offered at each look.
+        explain_inputs: Says why a job cannot start yet for want of what it reads; empty when it may.
         round_limit_s: How long a round waits for its slowest member before it leaves that one to itself.
         owner: Names this process in leases.
 
@@ -59,6 +62,7 @@ class SchedulerDeps:
     wakeups: Wakeups
     clock: Clock
     views_seen: Callable[[Sequence[FleetView]], None] = lambda _views: None
+    explain_inputs: Callable[[JobInputs], Sequence[WaitReason]] = lambda _inputs: ()
     reconcile_s: float = 15.0
     container_retention_s: float = 3600.0
     round_limit_s: float = 5.0

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from starforge.contract.executor import FleetView, Target
@@ -12,6 +12,7 @@ from starforge.contract.states import Reason
 from starforge_console.domain.claims import claim, claim_targets
 from starforge_console.domain.job import JobInFlight, QueuedJob
 from starforge_console.domain.order import order_queue
+from starforge_console.domain.quota import Usage, count_gpus
 from starforge_console.domain.retry import decide_hold
 from starforge_console.domain.tokens import hash_token
 from starforge_console.domain.waiting import WaitReason, describe_waiting, explain_no_room, explain_unserved
@@ -25,6 +26,7 @@ from starforge_console.ledger.queue import (
     list_queued,
     note_waiting,
 )
+from starforge_console.ledger.quotas import load_usage
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.launch import LAUNCH_LEASE_S, Launcher
 from starforge_console.scheduler.looks import Looks
@@ -61,6 +63,26 @@ class _Waits:
     text: str
 
 
+@dataclass(slots=True)
+class _Room:
+    """What a pass gives away. `faulty` names the machines that a job comes from for their fault."""
+
+    views: dict[str, FleetView]
+    faulty: Mapping[JobId, set[str]]
+    usage: Usage
+    _held: dict[tuple[int, int], _Waits] = field(default_factory=dict)
+
+    def find_held(self, job: QueuedJob) -> _Waits | None:
+        """What of a quota is used up. Use only grows in a pass: what held one job holds the next of its kind."""
+        kind = (job.user_id, id(job.pools))
+        if kind not in self._held:
+            holds = self.usage.find_holds(job.user_id, job.pools)
+            if not holds:
+                return None
+            self._held[kind] = _Waits(holds, describe_waiting(holds))
+        return self._held[kind]
+
+
 class Dequeue:
     """One pass of the queue."""
 
@@ -76,10 +98,11 @@ class Dequeue:
         due = [(decide_hold(job), job) for job in await self._deps.ledger.read(list_queued)]
         wait_s = min([wait_s, *(max(0.05, at - now) for at, _ in due if at > now)])
         # Looked at even when nothing waits: admission, profiles and pages read what was seen here.
-        views = await self._views(await self._deps.ledger.read(list_in_flight))
+        in_flight, usage = await self._deps.ledger.read(lambda c: (list_in_flight(c), load_usage(c)))
+        views = await self._views(in_flight)
         queued = order_queue(job for at, job in due if at <= now)
         if queued:
-            await self._place_all(queued, views, await self._faulty_nodes(queued, now))
+            await self._place_all(queued, _Room(views, await self._faulty_nodes(queued, now), usage))
         return wait_s
 
     async def look(self) -> None:
@@ -113,20 +136,19 @@ class Dequeue:
             return {}
         return await self._deps.ledger.read(lambda c: list_faulty_nodes(c, again, now - FAULT_KNOWN_S))
 
-    async def _place_all(
-        self, queued: Sequence[QueuedJob], views: dict[str, FleetView], faulty: Mapping[JobId, set[str]]
-    ) -> None:
+    async def _place_all(self, queued: Sequence[QueuedJob], room: "_Room") -> None:
         # A pass only takes from the views, so what one job found no room for, none of its shape finds room for later.
         no_room: dict[_Shape, _Waits] = {}
         placed: list[_Placed] = []
         notes: list[tuple[QueuedJob, Sequence[WaitReason]]] = []
         for job in queued:
             shape = (job.fleet, id(job.pools))
-            why = no_room.get(shape)
+            why = self._find_hold(job, room) or no_room.get(shape)
             if why is None:
-                answer = self._place(job, views, faulty.get(job.id, frozenset()))
+                answer = self._place(job, room.views, room.faulty.get(job.id, frozenset()))
                 if isinstance(answer, _Placed):
                     placed.append(answer)
+                    room.usage.take(job.user_id, job.id, count_gpus(job.pools))
                 else:
                     why = no_room[shape] = _Waits(answer, describe_waiting(answer))
             if len(placed) == _BEGUN_AT_ONCE:
@@ -137,6 +159,15 @@ class Dequeue:
         await self._begin_all(placed)
         for start in range(0, len(notes), _NOTES_AT_ONCE):
             await self._note(notes[start : start + _NOTES_AT_ONCE])
+
+    def _find_hold(self, job: QueuedJob, room: "_Room") -> _Waits | None:
+        """What keeps the job from starting wherever there is room: its owners' quotas, and inputs that are not here."""
+        held = room.find_held(job)
+        missing = self._deps.explain_inputs(job.inputs) if job.inputs else ()
+        if not missing:
+            return held
+        reasons = [*(held.reasons if held else ()), *missing]
+        return _Waits(reasons, describe_waiting(reasons))
 
     def _place(
         self, job: QueuedJob, views: dict[str, FleetView], faulty: Collection[str]
@@ -159,11 +190,11 @@ class Dequeue:
         ask = _Ask(attempt=attempt, pools=job.pools)
         reasons: list[WaitReason] = []
         for fleet in [job.fleet] if job.fleet is not None else list(views):
-            view = views.get(fleet)
-            if view is None:
+            view, executor = views.get(fleet), self._deps.executors.get(fleet)
+            if view is None or executor is None:
                 reasons.append(explain_unserved(fleet))
                 continue
-            answer = self._deps.executors[fleet].place(ask, view)
+            answer = executor.place(ask, view)
             if isinstance(answer, Target):
                 return answer
             reasons += explain_no_room(view, answer)

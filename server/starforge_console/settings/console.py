@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from starforge.containers.settings import GpuRuntime, find_secrets_root
+from starforge.contract.launch import Secret
 from starforge_console.errors import SettingsError
 
 LOG_MAX_BYTES: Final = 2 << 30
@@ -27,6 +28,15 @@ def _absolute(path: Path) -> Path:
         message = "must be an absolute path"
         raise ValueError(message)
     return path
+
+
+def _absolute_paths(text: str) -> str:
+    for path in text.split(":") if text else ():
+        _absolute(Path(path))
+        if Path(path) == Path("/") or ".." in Path(path).parts:
+            message = f"must be folders below /, without '..', and {path!r} is none"
+            raise ValueError(message)
+    return text
 
 
 def _read_alias(kind: object) -> object:
@@ -67,6 +77,11 @@ class PathSettings(_Group):
     )
     secrets_dir: AbsolutePath = Field(
         default_factory=find_secrets_root, description="Secrets of running jobs; must be a tmpfs."
+    )
+    data_roots: Annotated[str, AfterValidator(_absolute_paths)] = Field(
+        default="",
+        description="Folders whose files jobs may name as data or model, separated by colons, on every machine at the "
+        "same path; unset: datasets under the storage root.",
     )
 
 
@@ -135,6 +150,42 @@ class NodeSettings(_Group):
     node_token: SecretStr = Field(default=SecretStr(""), description="What those machines ask for.")
 
 
+def _default_hf_endpoint() -> str:
+    """`HF_ENDPOINT`, else `https://huggingface.co`."""
+    return os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+
+
+def _default_hf_token() -> SecretStr:
+    """`HF_TOKEN`, else none."""
+    return SecretStr(os.environ.get("HF_TOKEN", ""))
+
+
+class HubSettings(_Group):
+    """The hub that `hf://` names: asked at admission, and fetched from by the console alone."""
+
+    hf_endpoint: str = Field(
+        default_factory=_default_hf_endpoint, description="Where the hub answers.", pattern=r"^https?://[^\s@]+$"
+    )
+    hf_token: SecretStr = Field(
+        default_factory=_default_hf_token, description="What the console signs in with there; no job ever gets it."
+    )
+    hf_timeout_s: float = Field(default=10.0, gt=0, le=60, description="Longest wait of a submission for the hub.")
+    hf_unanswered: Literal["refuse", "warn"] = Field(
+        default="refuse",
+        description="A submission while the hub cannot be asked: refused, or admitted with a warning.",
+    )
+    hf_stall_s: float = Field(
+        default=60.0, ge=1, le=3600, description="A fetch in which so long nothing arrives is begun again."
+    )
+    hf_fetches: int = Field(default=2, ge=1, le=16, description="So many repositories are fetched at once.")
+
+    @property
+    def token(self) -> Secret | None:
+        """What the console signs in with at the hub, if anything."""
+        text = self.hf_token.get_secret_value()
+        return Secret(text) if text else None
+
+
 class LogFormat(StrEnum):
     """How the console's own log is written."""
 
@@ -157,6 +208,11 @@ class PolicySettings(_Group):
     image_allow: str = Field(
         default="*",
         description="Images that jobs may use: patterns such as 'registry.corp/train/*:v*', separated by spaces.",
+    )
+    methods: str = Field(
+        default="*",
+        description="Methods that are published here: patterns such as 'trl/* custom/custom', separated by spaces; "
+        "'trl/sft@1.16.0' publishes that version of the framework alone.",
     )
     workspace_max_bytes: int = Field(
         default=2 << 30, ge=1 << 10, description="The largest packed workspace that is kept, as a plain tar."
@@ -187,6 +243,13 @@ class ConsoleSettings:
     policy: PolicySettings
     log: LogSettings = field(default_factory=LogSettings)
     node: NodeSettings = field(default_factory=NodeSettings)
+    hub: HubSettings = field(default_factory=HubSettings)
+
+    @property
+    def data_roots(self) -> tuple[Path, ...]:
+        """The folders below which jobs may name data and models."""
+        text = self.paths.data_roots
+        return tuple(map(Path, text.split(":"))) if text else (self.storage_root / "datasets",)
 
     @property
     def storage_root(self) -> Path:
@@ -196,7 +259,7 @@ class ConsoleSettings:
         return self.paths.storage_root
 
 
-GROUPS = (PathSettings, HttpSettings, LocalSettings, NodeSettings, PolicySettings, LogSettings)
+GROUPS = (PathSettings, HttpSettings, LocalSettings, NodeSettings, HubSettings, PolicySettings, LogSettings)
 
 
 def load_settings() -> ConsoleSettings:
@@ -210,13 +273,14 @@ def load_settings() -> ConsoleSettings:
     paths, http = _load_group(PathSettings, faults), _load_group(HttpSettings, faults)
     local, policy = _load_group(LocalSettings, faults), _load_group(PolicySettings, faults)
     log, node = _load_group(LogSettings, faults), _load_group(NodeSettings, faults)
-    if paths is None or http is None or local is None or policy is None or log is None or node is None:
+    hub = _load_group(HubSettings, faults)
+    if faults or not (paths and http and local and policy and log and node and hub):
         raise SettingsError(
             f"{len(faults)} settings cannot be used" if len(faults) != 1 else "a setting cannot be used",
             why="; ".join(faults),
             next_step="correct what is listed and start again",
         )
-    settings = ConsoleSettings(paths=paths, http=http, local=local, policy=policy, log=log, node=node)
+    settings = ConsoleSettings(paths=paths, http=http, local=local, policy=policy, log=log, node=node, hub=hub)
     if settings.paths.storage_root is None:
         raise _no_storage_root()
     state, storage = settings.paths.console_state_dir, settings.paths.storage_root

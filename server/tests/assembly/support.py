@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from starforge.recipes.catalog import load_catalog
 from starforge_console.assembly.assembler import Assembler, AssemblySettings
 from starforge_console.assembly.capsule import store_runner
 from starforge_console.assembly.layout import AttemptLayout, StorageLayout
+from starforge_console.domain.inputs import CheckpointInput, HubInput, HubRef, JobInputs
 from starforge_console.domain.job import AttemptState, JobInFlight
 from starforge_console.ledger.accounts import add_user
 from starforge_console.ledger.database import Database, upgrade_schema
@@ -45,6 +46,8 @@ SPEC: dict[str, Any] = {
         "lifecycle": {"max_runtime_s": 3600, "grace_s": 45, "retries": 2},
     },
 }
+COMMIT = "c" * 40
+INPUTS: JobInputs = {"model": HubInput(HubRef("model", "qwen/qwen3-0.6b", "main"), COMMIT)}
 OWNER = (os.getuid(), os.getgid())
 
 
@@ -70,9 +73,14 @@ class Yard:
         self.assembler = build_assembler(self.settings, self.ledger, fleet)
 
 
-def build_assembler(settings: AssemblySettings, ledger: Database, fleet: Fleet | None = None) -> Assembler:
+def build_assembler(
+    settings: AssemblySettings,
+    ledger: Database,
+    fleet: Fleet | None = None,
+    find_refusal: Callable[[HubInput], str] = lambda _: "",
+) -> Assembler:
     fleet = fleet or Fleet(name="lab", kind="local", network=Network.BRIDGE, user=None)
-    return Assembler(settings, load_catalog(), {fleet.name: fleet}, ledger)
+    return Assembler(settings, load_catalog(), {fleet.name: fleet}, ledger, find_refusal)
 
 
 def in_flight(attempt: AttemptId = ATTEMPT) -> JobInFlight:
@@ -95,7 +103,9 @@ def in_flight(attempt: AttemptId = ATTEMPT) -> JobInFlight:
 
 
 @asynccontextmanager
-async def open_yard(folder: Path, spec: dict[str, Any] | None = None) -> AsyncIterator[Yard]:
+async def open_yard(
+    folder: Path, spec: dict[str, Any] | None = None, inputs: JobInputs | None = None
+) -> AsyncIterator[Yard]:
     upgrade_schema(folder / "ledger.db", "ledger")
     ledger = Database(folder / "ledger.db", "ledger")
     storage = StorageLayout(folder / "storage")
@@ -104,6 +114,7 @@ async def open_yard(folder: Path, spec: dict[str, Any] | None = None) -> AsyncIt
     workspace = storage.blob(Digest((spec or SPEC)["spec"]["workspace"]["digest"]))
     workspace.parent.mkdir(parents=True)
     workspace.write_bytes(b"tar")
+    storage.hub_snapshot("model", "qwen/qwen3-0.6b", COMMIT).mkdir(parents=True)
     settings = AssemblySettings(
         install="install-1",
         storage=storage,
@@ -114,13 +125,13 @@ async def open_yard(folder: Path, spec: dict[str, Any] | None = None) -> AsyncIt
         token_key=b"k" * 32,
     )
     try:
-        await ledger.write(lambda connection: _admit(connection, spec or SPEC))
+        await ledger.write(lambda connection: _admit(connection, spec or SPEC, inputs))
         yield Yard(build_assembler(settings, ledger), settings, ledger)
     finally:
         ledger.close()
 
 
-def _admit(connection: Connection, spec: dict[str, Any]) -> None:
+def _admit(connection: Connection, spec: dict[str, Any], inputs: JobInputs | None) -> None:
     text = json.dumps(spec)
     job = NewJob(
         id=JobId(job_of(ATTEMPT)),
@@ -137,5 +148,9 @@ def _admit(connection: Connection, spec: dict[str, Any]) -> None:
         grace_s=45.0,
         max_runtime_s=3600.0,
         retries=2,
+        inputs=INPUTS if inputs is None else inputs,
     )
+    for one in job.inputs.values():
+        if isinstance(one, CheckpointInput):
+            admit(connection, replace(job, id=JobId(one.job), inputs={}), None, 1.0)
     admit(connection, job, None, 1.0)

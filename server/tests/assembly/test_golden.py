@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from server.tests.assembly.support import ATTEMPT, INGEST_URL, OWNER, SPEC, Yard, in_flight, open_yard
+from server.tests.assembly.support import ATTEMPT, COMMIT, INGEST_URL, OWNER, SPEC, Yard, in_flight, open_yard
 from starforge.contract.canonical import digest_bytes
 from starforge.contract.launch import LaunchRequest, Mount, Network, PoolRequest, Secret
 from starforge.errors import LaunchRefused
@@ -48,6 +48,7 @@ def test_the_launch_request_is_exactly_this(tmp_path: Path) -> None:
             Mount(f"{run}/capsules/3", f"{root}/.starforge/capsule", read_only=True),
             Mount(f"{run}/out", f"{run}/out", read_only=False),
             Mount(f"{tmp_path}/storage/blobs/sha256/22/{'2' * 64}", "/opt/starforge/workspace.tar", read_only=True),
+            Mount(model_of(tmp_path), model_of(tmp_path), read_only=True),
         ),
         pools=(PoolRequest(name="main", nodes=1, gpus_per_node=2, series="h200", cpus=8.0, memory_bytes=1 << 34),),
         labels={},
@@ -58,6 +59,10 @@ def test_the_launch_request_is_exactly_this(tmp_path: Path) -> None:
         capsule_digest=digest,
         ingest_url=INGEST_URL,
     )
+
+
+def model_of(folder: Path) -> str:
+    return f"{folder}/storage/cache/hf/models/qwen/qwen3-0.6b/{COMMIT}"
 
 
 def build_env(run: str, digest: str) -> dict[str, str]:
@@ -100,7 +105,7 @@ def test_the_capsule_is_exactly_this(tmp_path: Path) -> None:
         "node_count": 1,
         "plan": {
             "argv": ["bash", "train.sh"],
-            "env": {},
+            "env": {"FORGE_MODEL": model_of(tmp_path)},
             "files": {},
             "metric_sources": [{"kind": "report", "path": None}],
             "checkpoint": {"kind": "manifest", "pattern": "", "complete": []},

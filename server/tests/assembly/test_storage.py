@@ -232,7 +232,7 @@ def test_older_checkpoints_are_mounted_newest_first_and_only_where_they_are_real
         folders[5].write_text("a file")
         request = await yard.assembler.prepare(in_flight(sixth))
         older = [Mount(str(folders[number]), str(folders[number]), read_only=True) for number in (4, 1)]
-        assert list(request.mounts[4:]) == older
+        assert list(request.mounts[4:-1]) == older
         assert str(secret) not in repr(request.mounts)
 
     within(tmp_path, work)
@@ -244,7 +244,7 @@ def test_a_job_that_never_resumes_gets_no_older_checkpoint(tmp_path: Path) -> No
 
     async def work(yard: Yard) -> None:
         (yard.storage.attempt_number(JOB, 2).checkpoints / "step-10").mkdir(parents=True)
-        assert len((await yard.assembler.prepare(in_flight())).mounts) == 4
+        assert len((await yard.assembler.prepare(in_flight())).mounts) == 5
 
     within(tmp_path, work, spec)
 

@@ -74,8 +74,11 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
 
         def make_old(connection: Connection) -> None:
             connection.execute(update(tables.jobs).values(pools=nameless))
-            for later in (tables.nodes, tables.join_tokens, tables.gpu_series):
+            for later in (tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas):
                 later.drop(connection)
+            connection.exec_driver_sql("DROP INDEX ix_jobs_starts_from")
+            for column in ("jobs DROP COLUMN inputs", "jobs DROP COLUMN starts_from", "users DROP COLUMN team"):
+                connection.exec_driver_sql(f"ALTER TABLE {column}")
             connection.exec_driver_sql("ALTER TABLE jobs DROP COLUMN waiting")
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0002'")
 

@@ -20,10 +20,15 @@ from starforge.errors import NotFound
 from starforge.recipes.catalog import load_catalog
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.accounts.tokens import make_personal_token, make_sign_in_code, scopes_of_role
-from starforge_console.admission.admit import Admission, AdmissionSources
+from starforge_console.admission.admit import Admission
+from starforge_console.admission.published import build_published
+from starforge_console.admission.snapshot import AdmissionSources
+from starforge_console.assembly.layout import StorageLayout
 from starforge_console.blobs.places import locate_blob
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import SystemClock
+from starforge_console.domain.inputs import HubAnswer, HubRef, HubStanding
+from starforge_console.inputs.stored import StoredInputs
 from starforge_console.ledger.accounts import add_token, add_user
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.fleets import Fleet, add_fleet
@@ -73,6 +78,19 @@ class Fleets:
         return list(self.views.values())
 
 
+@dataclass
+class ToldHub:
+    """A hub that answers what a test has told it; it knows of nothing else."""
+
+    answers: dict[HubRef, HubAnswer] = field(default_factory=dict)
+    asked: list[HubRef] = field(default_factory=list)
+    endpoint: str = "https://hub.test"
+
+    async def ask(self, ref: HubRef) -> HubAnswer:
+        self.asked.append(ref)
+        return self.answers.get(ref, HubAnswer(HubStanding.NOT_FOUND, why="404"))
+
+
 @dataclass(frozen=True)
 class Slice:
     content: bytes
@@ -117,6 +135,7 @@ class ConsoleUnderTest:
     logs: Logs
     clock: ShiftedClock
     root: Path
+    hub: ToldHub
 
     @property
     def ledger(self) -> Database:
@@ -155,7 +174,7 @@ class ConsoleUnderTest:
         return self.root / "storage" / "runs" / job
 
 
-def build_console(root: Path, *, image_allow: str = "*") -> ConsoleUnderTest:
+def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> ConsoleUnderTest:
     """A console with a fleet `local` of one node without GPUs, and nobody signed up."""
     state, storage = root / "state", root / "storage"
     state.mkdir()
@@ -172,16 +191,19 @@ def build_console(root: Path, *, image_allow: str = "*") -> ConsoleUnderTest:
         paths=PathSettings(console_state_dir=state, storage_root=storage),
         http=HttpSettings(),
         local=LocalSettings(),
-        policy=PolicySettings(image_allow=image_allow),
+        policy=PolicySettings(image_allow=image_allow, methods=methods),
     )
     blobs = BlobStore(storage, settings.policy.workspace_max_bytes, STORAGE_ID)
-    catalog = load_catalog()
+    catalog, hub = build_published(load_catalog(), settings.policy.methods), ToldHub()
     sources = AdmissionSources(
         ledger=ledger,
         blobs=blobs,
         fleets=fleets,
         catalog=catalog,
         image_allow=image_allow,
+        hub=hub,
+        hub_unanswered="refuse",
+        stored=StoredInputs(StorageLayout(storage), settings.data_roots, ledger),
         clock=clock,
         wakeups=wakeups,
     )
@@ -201,7 +223,7 @@ def build_console(root: Path, *, image_allow: str = "*") -> ConsoleUnderTest:
         metrics=CollectorRegistry(),
     )
     app = build_api(services, *build_fleets(ledger, clock, wakeups, root))
-    return ConsoleUnderTest(app, services, fleets, logs, clock, root)
+    return ConsoleUnderTest(app, services, fleets, logs, clock, root, hub)
 
 
 def close_console(console: ConsoleUnderTest) -> None:

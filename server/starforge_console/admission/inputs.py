@@ -1,0 +1,71 @@
+"""Gate `inputs`: what the job reads beside its workspace lies where this console lets jobs read, and is there."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Final
+
+from starforge.contract.api import RefusalView
+from starforge.contract.jobspec import JobSpec
+from starforge_console.admission.gate import Snapshot, Submission, Verdict
+from starforge_console.domain.inputs import (
+    HUB_SCHEME,
+    START,
+    CheckpointInput,
+    HubInput,
+    InputFault,
+    JobInput,
+    JobInputs,
+    PathInput,
+    describe_input,
+    find_hub_ref,
+    find_named,
+)
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+
+
+class InputsGate:
+    """Asks for paths below a data root, and for a checkpoint that is committed. Hubs have a gate of their own."""
+
+    name = "inputs"
+
+    def check(self, submission: Submission, snapshot: Snapshot) -> Verdict:
+        """Pure: whether every path and checkpoint can be given to the job."""
+        refusals, against = [], []
+        for member, text in find_named(submission.spec).items():
+            match snapshot.stored.get(member):
+                case PathInput() | CheckpointInput() as found:
+                    against.append(f"{member}: {describe_input(found)}")
+                case InputFault() as fault:
+                    refusals.append(self._refuse(fault.code, f"{member}: {fault.what}", fault.why, fault.next_step))
+                case None:
+                    refusals += self._check_text(member, text)
+        return Verdict(against="; ".join(against), refusals=tuple(refusals))
+
+    def _check_text(self, member: str, text: str) -> list[RefusalView]:
+        """What is wrong with a text that names nothing on the storage: a path in the workspace, or another address."""
+        if text.startswith(HUB_SCHEME) or member == START:
+            return []
+        if _SCHEME.match(text):
+            what = f"{member}: nothing here reads {text!r}"
+            return [self._refuse("input_scheme", what, next_step="name a path, or hf://OWNER/NAME@REVISION")]
+        if text.startswith("/") or ".." in PurePosixPath(text).parts:
+            what = f"{member}: {text!r} leads out of the workspace"
+            return [self._refuse("input_outside", what, next_step="name a path inside of it, without '..'")]
+        return []
+
+    def _refuse(self, code: str, what: str, why: str = "", next_step: str = "") -> RefusalView:
+        return RefusalView(code=code, gate=self.name, what=what, why=why, next_step=next_step)
+
+
+def pin_inputs(spec: JobSpec, snapshot: Snapshot) -> JobInputs:
+    """What the job reads beside its workspace, as it was found when every gate passed. Pure."""
+    pinned: dict[str, JobInput] = {}
+    for member, text in find_named(spec).items():
+        found, ref = snapshot.stored.get(member), find_hub_ref(member, text)
+        if isinstance(found, PathInput | CheckpointInput):
+            pinned[member] = found
+        elif ref is not None and member != START:
+            answer = snapshot.hub.get(member)
+            pinned[member] = HubInput(ref, answer.commit if answer else None)
+    return pinned

@@ -1,0 +1,53 @@
+"""Gate `quota`: the limits of the user and of the user's team.
+
+What could never start under a limit is refused; what is only over it now waits in the queue.
+"""
+
+from starforge.contract.api import RefusalView
+from starforge_console.admission.gate import Snapshot, Submission, Verdict
+from starforge_console.domain.pools import build_pools
+from starforge_console.domain.quota import Holder, Limit, find_never
+from starforge_console.domain.waiting import describe_waiting
+
+
+class QuotaGate:
+    """Asks for room under every limit that binds the user."""
+
+    name = "quota"
+
+    def check(self, submission: Submission, snapshot: Snapshot) -> Verdict:
+        """Pure: whether the job could ever start, and whether it could now."""
+        user_id, pools = submission.account.user_id, build_pools(submission.spec)
+        limits = snapshot.usage.quotas.list_limits(user_id)
+        if not limits:
+            return Verdict(message="no limit")
+        against = "; ".join(f"{holder}: {_describe(limit)}" for holder, limit in limits)
+        never = [(holder, find_never(limit, pools)) for holder, limit in limits]
+        refusals = tuple(self._refuse(holder, why) for holder, why in never if why)
+        if refusals:
+            return Verdict(against=against, refusals=refusals)
+        holds = snapshot.usage.find_holds(user_id, pools)
+        if holds:
+            return Verdict(against=against, warnings=(f"it waits in the queue: {describe_waiting(holds)}",))
+        used = ", ".join(
+            f"{holder} holds {sum(one.gpus for one in snapshot.usage.held_by(holder))} GPUs" for holder, _ in limits
+        )
+        return Verdict(against=against, message=used)
+
+    def _refuse(self, holder: Holder, why: str) -> RefusalView:
+        return RefusalView(
+            code="quota_never",
+            gate=self.name,
+            what=f"the quota of {holder} never lets this start",
+            why=why,
+            next_step="ask for what it allows, or an administrator for more",
+        )
+
+
+def _describe(limit: Limit) -> str:
+    parts = [
+        *([f"{limit.gpus} GPUs at once"] if limit.gpus is not None else []),
+        *([f"{limit.jobs} jobs at once"] if limit.jobs is not None else []),
+        *([f"series {', '.join(sorted(limit.series)) or 'none'}"] if limit.series is not None else []),
+    ]
+    return ", ".join(parts) or "no limit"

@@ -1,0 +1,128 @@
+"""Everything that the gates look at, taken at one moment: ledger, storage, fleets and the hub are asked here alone."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from starforge.contract.executor import Capabilities, FleetView
+from starforge.contract.ids import Digest
+from starforge.contract.jobspec import JobSpec
+from starforge.recipes.model import Recipe
+from starforge_console.admission.gate import FleetState, Snapshot
+from starforge_console.admission.images import parse_patterns
+from starforge_console.blobs.store import BlobStore
+from starforge_console.clock import Clock
+from starforge_console.domain.inputs import (
+    START,
+    CheckpointInput,
+    HubAnswer,
+    HubRef,
+    InputFault,
+    PathInput,
+    find_hub_ref,
+    find_named,
+)
+from starforge_console.ledger.accounts import Account
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.fleets import Fleet, list_fleets
+from starforge_console.ledger.quotas import load_usage
+from starforge_console.wakeups import Wakeups
+
+
+class FleetSource(Protocol):
+    """What admission may know of executors."""
+
+    def capabilities_of(self, fleet: str) -> Capabilities | None:
+        """What the fleet's backend can do at all, or None when no backend serves it."""
+
+    def last_view_of(self, fleet: str) -> FleetView | None:
+        """The fleet's capacity as last heard, or None when its backend never answered or is away."""
+
+
+class HubSource(Protocol):
+    """Who asks the hub."""
+
+    @property
+    def endpoint(self) -> str:
+        """Where the hub answers."""
+
+    async def ask(self, ref: HubRef) -> HubAnswer:
+        """Whether the console may read `ref`, and which commit it is; within a time limit."""
+
+
+class StoredSource(Protocol):
+    """Who looks at the storage. Both wait for it: to be called from a thread."""
+
+    def find_path(self, path: str) -> PathInput | InputFault:
+        """The path below a data root, or why no job may have it."""
+
+    def find_checkpoint(self, reference: str) -> CheckpointInput | InputFault:
+        """The committed checkpoint of `run/JOB/checkpoint[@step=N]`, or why there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionSources:
+    """Where a snapshot comes from."""
+
+    ledger: Database
+    blobs: BlobStore
+    fleets: FleetSource
+    catalog: Mapping[str, Recipe]
+    image_allow: str
+    hub: HubSource
+    hub_unanswered: Literal["refuse", "warn"]
+    stored: StoredSource
+    clock: Clock
+    wakeups: Wakeups
+
+
+class Snapshots:
+    """Takes them."""
+
+    def __init__(self, sources: AdmissionSources) -> None:
+        self._sources = sources
+        self._images = parse_patterns(sources.image_allow)
+
+    async def take(self, account: Account, spec: JobSpec) -> Snapshot:
+        """Everything that decides on `spec` as a submission of `account`, at this moment."""
+        sources = self._sources
+        hub = await self._ask_hub(spec)
+        blob_bytes, stored = await asyncio.to_thread(self._look, spec)
+        fleets, usage = await sources.ledger.read(lambda c: (list_fleets(c), load_usage(c, account.user_id)))
+        return Snapshot(
+            catalog=sources.catalog,
+            blob_bytes=blob_bytes,
+            fleets=tuple(map(self._describe_fleet, fleets)),
+            images=self._images,
+            usage=usage,
+            hub=hub,
+            hub_endpoint=sources.hub.endpoint,
+            hub_unanswered=sources.hub_unanswered,
+            stored=stored,
+        )
+
+    async def _ask_hub(self, spec: JobSpec) -> Mapping[str, HubAnswer]:
+        named = {member: find_hub_ref(member, text) for member, text in find_named(spec).items() if member != START}
+        refs = {member: ref for member, ref in named.items() if ref is not None}
+        answers = await asyncio.gather(*map(self._sources.hub.ask, refs.values()))
+        return dict(zip(refs, answers, strict=True))
+
+    def _look(self, spec: JobSpec) -> tuple[int | None, Mapping[str, PathInput | CheckpointInput | InputFault]]:
+        """What the storage holds. In the same thread the recipe is read, which takes a while the first time."""
+        sources = self._sources
+        sources.catalog.get(spec.spec.recipe.name)
+        blob_bytes = sources.blobs.find_size_now(Digest(spec.spec.workspace.digest))
+        stored: dict[str, PathInput | CheckpointInput | InputFault] = {}
+        for member, text in find_named(spec).items():
+            if member == START:
+                stored[member] = sources.stored.find_checkpoint(text)
+            elif text.startswith("/"):
+                stored[member] = sources.stored.find_path(text)
+        return blob_bytes, stored
+
+    def _describe_fleet(self, fleet: Fleet) -> FleetState:
+        fleets = self._sources.fleets
+        return FleetState(
+            fleet=fleet, capabilities=fleets.capabilities_of(fleet.name), view=fleets.last_view_of(fleet.name)
+        )

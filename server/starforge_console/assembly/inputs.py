@@ -1,0 +1,137 @@
+"""What a job reads, as its container sees it: checked once more when an attempt is assembled, mounted read-only."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from starforge.contract.capsule import PLACE_WORK
+from starforge.contract.ids import JobId
+from starforge.contract.jobspec import JobSpec
+from starforge.contract.launch import Mount
+from starforge.errors import LaunchRefused, NodeFault
+from starforge.recipes.adapters.inputs import InputPaths
+from starforge_console.assembly.layout import StorageLayout
+from starforge_console.domain.inputs import (
+    HUB_SCHEME,
+    MODEL,
+    START,
+    TRAIN,
+    VALIDATION,
+    CheckpointInput,
+    HubInput,
+    InputFault,
+    JobInput,
+    JobInputs,
+    PathInput,
+    find_named,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundInput:
+    """Where an input lies on this host, and where the container finds it."""
+
+    source: Path
+    target: str
+
+
+def bind_inputs(storage: StorageLayout, inputs: JobInputs) -> dict[str, BoundInput]:
+    """Where each input lies now. Waits for the disk.
+
+    Raises:
+        LaunchRefused: one cannot be had any more.
+        NodeFault: nobody can tell now, or it has to be fetched first.
+
+    """
+    return {member: _bind(storage, one) for member, one in inputs.items()}
+
+
+def build_paths(spec: JobSpec, bound: Mapping[str, BoundInput]) -> InputPaths:
+    """Where the container finds every input, those of the workspace among them. Pure.
+
+    Raises:
+        LaunchRefused: the job names something from outside that it was admitted without.
+
+    """
+    paths = {}
+    for member, text in find_named(spec).items():
+        if member not in bound and (member == START or text.startswith((HUB_SCHEME, "/"))):
+            raise LaunchRefused(f"the job was admitted without {member} {text!r}", next_step="submit it again")
+        paths[member] = bound[member].target if member in bound else f"{PLACE_WORK}/{text}"
+    return InputPaths(
+        model=paths.get(MODEL), train=paths.get(TRAIN), validation=paths.get(VALIDATION), start=paths.get(START)
+    )
+
+
+def build_mounts(bound: Mapping[str, BoundInput]) -> tuple[Mount, ...]:
+    """One read-only mount for each place in the container. Pure."""
+    return tuple(
+        Mount(str(source), target, read_only=True)
+        for target, source in {one.target: one.source for one in bound.values()}.items()
+    )
+
+
+def find_real_path(given: PathInput) -> Path | InputFault:
+    """Where the path leads, all links followed, or why no job may have it. Waits for the disk.
+
+    Raises:
+        NodeFault: the data root itself is not there, so that nothing below it is known.
+
+    """
+    try:
+        root = Path(given.root).resolve(strict=True)
+        if not root.is_dir():
+            raise NotADirectoryError
+    except (OSError, RuntimeError) as error:
+        raise NodeFault(
+            f"the data root {given.root} is not there", why=str(error), next_step="mount it on the console's machine"
+        ) from error
+    try:
+        real = Path(given.path).resolve(strict=True)
+    except FileNotFoundError:
+        return InputFault("input_not_there", f"{given.path} is not there", next_step="check the path")
+    except (OSError, RuntimeError) as error:
+        return InputFault("input_not_there", f"{given.path} cannot be read", str(error))
+    if not real.is_relative_to(root):
+        return InputFault(
+            "input_outside",
+            f"{given.path} is a link that leaves {given.root}",
+            f"it leads to {real}",
+            "put the files below the folder itself",
+        )
+    return real
+
+
+def _bind(storage: StorageLayout, one: JobInput) -> BoundInput:
+    match one:
+        case HubInput():
+            return _bind_hub(storage, one)
+        case PathInput():
+            real = find_real_path(one)
+            if isinstance(real, InputFault):
+                raise LaunchRefused(real.what, why=real.why, next_step=real.next_step)
+            return BoundInput(real, one.path)
+        case CheckpointInput():
+            return _bind_checkpoint(storage, one)
+
+
+def _bind_hub(storage: StorageLayout, one: HubInput) -> BoundInput:
+    snapshot = None if one.commit is None else storage.hub_snapshot(one.ref.kind, one.ref.repo, one.commit)
+    if snapshot is None or not snapshot.is_dir():
+        raise NodeFault(f"{one.ref} is not fetched yet", next_step="wait: the job's note says how far it is")
+    return BoundInput(snapshot, str(snapshot))
+
+
+def _bind_checkpoint(storage: StorageLayout, one: CheckpointInput) -> BoundInput:
+    root = storage.attempt_number(JobId(one.job), one.attempt).checkpoints
+    folder = root / one.folder
+    # The other job owns the folders above it: links in them would show whatever they name.
+    real = Path(os.path.realpath(storage.run(JobId(one.job)))) / folder.relative_to(storage.run(JobId(one.job)))
+    if not folder.is_dir() or os.path.realpath(folder) != str(real):
+        raise LaunchRefused(
+            f"step {one.step} of job {one.job} is not there any more",
+            why=f"{folder} was removed, or replaced by a link",
+            next_step="submit again with another checkpoint",
+        )
+    return BoundInput(folder, str(folder))

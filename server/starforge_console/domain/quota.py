@@ -1,0 +1,165 @@
+"""Quotas: what a user or a team may hold at once, and whether a job may start beside what is held. Pure.
+
+An attempt counts from the moment at which it is dequeued until it has ended, whether or not its machine answers.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from starforge.contract.launch import PoolRequest
+from starforge.hardware.series import FAMILIES
+from starforge.wording import count_of
+from starforge_console.domain.waiting import WaitReason
+
+USER: Final = "user"
+TEAM: Final = "team"
+HolderKind = Literal["user", "team"]
+_HOLDINGS_NAMED: Final = 4
+
+
+class Holder(NamedTuple):
+    """Whose limit it is."""
+
+    kind: HolderKind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """What a holder may have at once; None is no limit. `series` are series and families of GPUs that it may use."""
+
+    gpus: int | None = None
+    jobs: int | None = None
+    series: frozenset[str] | None = None
+
+
+NO_LIMIT: Final = Limit()
+
+
+class Member(NamedTuple):
+    """A user with the team that the user belongs to."""
+
+    user: str
+    team: str | None
+
+    @property
+    def holders(self) -> tuple[Holder, ...]:
+        """Whose limits bind this user's jobs."""
+        return (Holder("user", self.user), *([Holder("team", self.team)] if self.team else []))
+
+
+class Holding(NamedTuple):
+    """One job that holds a place."""
+
+    job: str
+    user: str
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quotas:
+    """Every limit, and every user by id."""
+
+    limits: Mapping[Holder, Limit] = field(default_factory=dict)
+    members: Mapping[int, Member] = field(default_factory=dict)
+
+    def list_limits(self, user_id: int) -> list[tuple[Holder, Limit]]:
+        """The limits that bind a job of this user."""
+        member = self.members.get(user_id)
+        if member is None or not self.limits:
+            return []
+        return [(holder, self.limits[holder]) for holder in member.holders if holder in self.limits]
+
+
+NOBODY_LIMITED: Final = Quotas()
+
+
+class Usage:
+    """What is held, by holder. It only grows: a new one is made of what the ledger says."""
+
+    def __init__(self, quotas: Quotas = NOBODY_LIMITED, held: Iterable[tuple[int, str, int]] = ()) -> None:
+        """`held`: user, job and GPUs of every job that holds a place now."""
+        self.quotas = quotas
+        self._held: dict[Holder, list[Holding]] = {}
+        for user_id, job, gpus in held:
+            self.take(user_id, job, gpus)
+
+    def take(self, user_id: int, job: str, gpus: int) -> None:
+        """Count a job of this user that holds so many GPUs from now on."""
+        member = self.quotas.members.get(user_id)
+        for holder in member.holders if member else ():
+            if holder in self.quotas.limits:
+                self._held.setdefault(holder, []).append(Holding(job, member.user if member else "", gpus))
+
+    def held_by(self, holder: Holder) -> Sequence[Holding]:
+        """The jobs that count for a holder with a limit."""
+        return self._held.get(holder, ())
+
+    def find_holds(self, user_id: int, pools: Sequence[PoolRequest]) -> list[WaitReason]:
+        """Every limit that keeps a job of this user and shape from starting now; empty when it may start."""
+        gpus = count_gpus(pools)
+        holds = []
+        for holder, limit in self.quotas.list_limits(user_id):
+            why = find_never(limit, pools) or _explain_full(limit, self.held_by(holder), gpus)
+            if why:
+                holds.append(WaitReason(why, (f"quota of {holder}",)))
+        return holds
+
+
+def count_gpus(pools: Sequence[PoolRequest]) -> int:
+    """How many GPUs a job of these pools holds."""
+    return sum(pool.nodes * pool.gpus_per_node for pool in pools)
+
+
+def find_never(limit: Limit, pools: Sequence[PoolRequest]) -> str:
+    """Why a job of these pools could not start under the limit even if nothing else ran; empty when it could."""
+    gpus = count_gpus(pools)
+    if limit.jobs == 0:
+        return "no job may run"
+    if limit.gpus is not None and gpus > limit.gpus:
+        return f"{gpus} GPUs are asked for, and at most {limit.gpus} may be held at once"
+    if limit.series is None:
+        return ""
+    allowed = ", ".join(sorted(limit.series)) or "none"
+    for pool in pools:
+        if not pool.gpus_per_node:
+            continue
+        if pool.series is None:
+            return f"GPUs of any series are asked for, and allowed are {allowed}: name one of them"
+        if not _is_allowed(pool.series, limit.series):
+            return f"{pool.series} GPUs are asked for, and allowed are {allowed}"
+    return ""
+
+
+def _is_allowed(asked: str, allowed: frozenset[str]) -> bool:
+    """Whether every GPU that meets `asked` is allowed: of a family all of its series must be."""
+    members = {one for name in allowed for one in (name, *FAMILIES.get(name, ()))}
+    return asked in members or (asked in FAMILIES and FAMILIES[asked] - {asked} <= members)
+
+
+def _explain_full(limit: Limit, held: Sequence[Holding], gpus: int) -> str:
+    in_use = sum(one.gpus for one in held)
+    if limit.gpus is not None and gpus and in_use + gpus > limit.gpus:
+        short = in_use + gpus - limit.gpus
+        who = _name_holdings([one for one in held if one.gpus])
+        return (
+            f"{in_use} of {count_of(limit.gpus, 'GPU')} in use ({who}), {gpus} asked for: "
+            f"it can start once {short} of them {'is' if short == 1 else 'are'} given back"
+        )
+    if limit.jobs is not None and len(held) >= limit.jobs:
+        return (
+            f"{len(held)} of {count_of(limit.jobs, 'job')} running ({_name_holdings(held)}): "
+            f"it can start once {len(held) - limit.jobs + 1} of them ended"
+        )
+    return ""
+
+
+def _name_holdings(held: Sequence[Holding]) -> str:
+    largest = sorted(held, key=lambda one: (-one.gpus, one.job))
+    named = [f"{one.job} of {one.user}: {count_of(one.gpus, 'GPU')}" for one in largest[:_HOLDINGS_NAMED]]
+    more = len(largest) - len(named)
+    return "; ".join([*named, *([f"{more} more"] if more > 0 else [])])

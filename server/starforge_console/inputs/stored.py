@@ -1,0 +1,102 @@
+"""Inputs on the storage: paths below the data roots, and committed checkpoints of other jobs. Waits for the disk."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from starforge.contract.ids import JobId
+from starforge.errors import NodeFault, NotFound
+from starforge.runner.checkpoints import Committed, find_committed, find_newest
+from starforge_console.assembly.inputs import find_real_path
+from starforge_console.assembly.layout import StorageLayout
+from starforge_console.domain.inputs import CheckpointInput, InputFault, PathInput, parse_checkpoint
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.views import load_job
+
+_STEPS_NAMED: Final = 10
+
+
+class StoredInputs:
+    """Looks inputs up on the storage of one console."""
+
+    def __init__(self, storage: StorageLayout, roots: Sequence[Path], ledger: Database) -> None:
+        self._storage = storage
+        self._roots = roots
+        self._ledger = ledger
+
+    def find_path(self, path: str) -> PathInput | InputFault:
+        """The path below a data root, or why no job may have it."""
+        shown = ", ".join(map(str, self._roots))
+        plain = PurePosixPath(path)
+        if ".." in plain.parts or "\0" in path:
+            return InputFault("input_outside", f"{path!r} holds '..'", next_step="write the path without it")
+        root = next((one for one in self._roots if Path(plain).is_relative_to(one)), None)
+        if root is None:
+            return InputFault(
+                "input_outside", f"{path} is below none of the folders that jobs may read", f"these are {shown}"
+            )
+        given = PathInput(path=str(plain), root=str(root))
+        try:
+            found = find_real_path(given)
+        except NodeFault as error:
+            return InputFault("input_root_away", error.what, error.why, "ask an administrator")
+        return found if isinstance(found, InputFault) else given
+
+    def find_checkpoint(self, reference: str) -> CheckpointInput | InputFault:
+        """The committed checkpoint of `run/JOB/checkpoint[@step=N]`, or why there is none."""
+        job, step = parse_checkpoint(reference)
+        try:
+            attempts = self._ledger.read_now(lambda c: load_job(c, job)).attempt_number
+        except NotFound:
+            return InputFault(
+                "checkpoint_job_unknown", f"there is no job {job}", next_step="'sf job ls' lists the jobs"
+            )
+        roots = {
+            number: self._storage.attempt_number(JobId(job), number).checkpoints for number in range(attempts, 0, -1)
+        }
+        # A job owns its attempts' folders: a link in place of its checkpoints would show whatever it names.
+        roots = {number: root for number, root in roots.items() if root.is_dir() and not root.is_symlink()}
+        for number, root in roots.items():
+            mark = _find_newest(root) if step is None else _find_step(root, step)
+            folder = None if mark is None else _find_folder(root, mark)
+            if mark is not None and folder is not None:
+                return CheckpointInput(job=job, attempt=number, step=mark.step, folder=folder)
+        return _explain_none(job, step, list(roots.values()))
+
+    def _list_roots(self, job: JobId, attempts: int) -> dict[int, Path]:
+        """Where each attempt keeps its checkpoints, newest attempt first."""
+        roots = {number: self._storage.attempt_number(job, number).checkpoints for number in range(attempts, 0, -1)}
+        # A job owns its attempts' folders: a link in place of its checkpoints would show whatever it names.
+        return {number: root for number, root in roots.items() if root.is_dir() and not root.is_symlink()}
+
+
+def _find_newest(root: Path) -> Committed | None:
+    mark, _ = find_newest([str(root)])
+    return mark
+
+
+def _find_step(root: Path, step: int) -> Committed | None:
+    return next((mark for mark in find_committed(str(root)) if mark.step == step), None)
+
+
+def _find_folder(root: Path, mark: Committed) -> str | None:
+    """The checkpoint's folder relative to `root`; None where links lead to it."""
+    folder = Path(mark.path)
+    if os.path.realpath(folder) != str(Path(os.path.realpath(root)) / folder.relative_to(root)):
+        return None
+    return folder.relative_to(root).as_posix()
+
+
+def _explain_none(job: str, step: int | None, roots: Sequence[Path]) -> InputFault:
+    steps = sorted({mark.step for root in roots for mark in find_committed(str(root))}, reverse=True)
+    shown = ", ".join(map(str, steps[:_STEPS_NAMED])) + (" …" if len(steps) > _STEPS_NAMED else "")
+    if step is not None and steps:
+        return InputFault(
+            "checkpoint_missing",
+            f"job {job} has no committed checkpoint of step {step}",
+            f"committed are {shown}",
+            "name one of these",
+        )
+    why = f"none of those that it committed ({shown}) is whole" if steps else "it has committed none"
+    return InputFault("checkpoint_missing", f"job {job} has no checkpoint to start from", why)

@@ -51,6 +51,12 @@ class BlobRefused(InputError):
     code = "blob_refused"
 
 
+class OffsetRefused(Conflict):
+    """An upload was to go on where the console has nothing of it."""
+
+    code = "upload_offset"
+
+
 class TooLarge(InputError):
     """More was sent than the console takes."""
 

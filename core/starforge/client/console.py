@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from pydantic import JsonValue, ValidationError
@@ -28,6 +28,13 @@ class LogPart:
     content: bytes
     received_to: int
     ended: bool
+
+
+class Rest(NamedTuple):
+    """What is sent of a blob: its plain bytes from `offset` on, encoded, anew each time `body` is called."""
+
+    offset: int
+    body: Callable[[], Body]
 
 
 def render(submission: api.SubmitRequest) -> dict[str, JsonValue]:
@@ -61,13 +68,33 @@ class Console:
         """Whether the console holds the blob."""
         return self._get(api.BlobState, f"/blobs/{digest}")
 
-    def upload(self, digest: Digest, body: Callable[[], Body]) -> api.BlobState:
-        """Send the blob as zstd; `body` gives its bytes anew for each try."""
-        headers = {"Content-Encoding": "zstd", "Content-Type": "application/x-tar"}
-        request = Request(
-            method="PUT", path=f"/blobs/{digest}", body=body, headers=headers, tries=_PATIENT_TRIES, wait_s=600
-        )
-        return self._send(api.BlobState, request)
+    def upload(self, digest: Digest, choose: Callable[[int], Rest], received: int = 0) -> api.BlobState:
+        """Send the blob as zstd. After a cut it goes on where it was.
+
+        Args:
+            digest: The digest of the plain content.
+            choose: Given the plain bytes that the console has, what is to be sent; asked before each try.
+            received: What it has now.
+
+        """
+
+        def build(there: int) -> Request:
+            rest = choose(there)
+            headers = {"Content-Encoding": "zstd", "Content-Type": "application/x-tar"}
+            if rest.offset:
+                headers[api.HEADER_UPLOAD_OFFSET] = str(rest.offset)
+            path = f"/blobs/{digest}"
+            return Request(
+                method="PUT", path=path, body=rest.body, headers=headers, tries=_PATIENT_TRIES, wait_s=600, renew=renew
+            )
+
+        def renew() -> Request:
+            try:
+                return build(self.blob(digest).received)
+            except Unavailable:
+                return build(0)  # from the beginning is right whatever the console has
+
+        return self._send(api.BlobState, build(received))
 
     def check(self, submission: api.SubmitRequest) -> api.AdmissionRecord:
         """What every gate says; keeps nothing."""

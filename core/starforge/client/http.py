@@ -26,7 +26,10 @@ _NO_SUCCESS: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call. `repeatable`: the server answers a repeat as it answered the first, `tries` times at most."""
+    """One call. `repeatable`: the server answers a repeat as it answered the first, `tries` times at most.
+
+    `renew` gives the call for the next try, where that depends on what the server has by then.
+    """
 
     method: str
     path: str
@@ -37,6 +40,7 @@ class Request:
     repeatable: bool = True
     tries: int = 4
     wait_s: float = 0.0
+    renew: "Callable[[], Request] | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,7 @@ class Connection:
                 return self.send_once(request)
             except Unavailable as error:
                 self._pause(_pause_s(error, turn))
+                request = request.renew() if request.renew else request
         return self.send_once(request)
 
     def send_once(self, request: Request) -> Reply:

@@ -19,6 +19,8 @@ PAGE_LIMIT: Final = 500
 """The most items that one page of a list holds."""
 
 HEADER_IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+HEADER_UPLOAD_OFFSET: Final = "Upload-Offset"
+"""Where in the plain content of a blob the body goes on; at most what `BlobState.received` says. Left out: at 0."""
 HEADER_LOG_RECEIVED_TO: Final = "X-Log-Received-To"
 """How many bytes of the log the console holds."""
 HEADER_LOG_ENDED: Final = "X-Log-Ended"
@@ -304,3 +306,5 @@ class BlobState(Answer):
     digest: DigestText
     present: bool
     bytes: int | None = None
+    received: int = 0
+    """Plain bytes of an upload of the caller's that was cut: the next one may go on there."""

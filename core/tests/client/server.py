@@ -68,6 +68,9 @@ class ConsoleState:
         self.min_client = "0.1.0"
         self.failures: list[tuple[str, int, dict[str, str]]] = []
         """Answers to give first: path ends with, status (0: cut the connection after acting), headers."""
+        self.partials: dict[str, bytes] = {}
+        self.cut_uploads_at: list[int] = []
+        """How many plain bytes to have of each of the next uploads before the connection is cut."""
         self.log_piece = 1 << 20
         self.answers: dict[str, object] = {}
         """What is answered to a method and path, such as `GET /fleets`, before anything else is looked for."""
@@ -240,10 +243,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"items": []})
 
     def _get_blobs(self, rest: list[str], *_: object) -> None:
-        self._json({"digest": rest[0], "present": rest[0] in self.state.blobs})
+        received = len(self.state.partials.get(rest[0], b""))
+        self._json({"digest": rest[0], "present": rest[0] in self.state.blobs, "received": received})
 
     def _put_blobs(self, rest: list[str], _query: dict[str, str], body: bytes) -> None:
         content = zstd.decompress(body) if self.headers.get("Content-Encoding") == "zstd" else body
+        offset = int(self.headers.get("Upload-Offset", 0))
+        content = self.state.partials.pop(rest[0], b"")[:offset] + content
+        if self.state.cut_uploads_at:
+            self.state.partials[rest[0]] = content[: self.state.cut_uploads_at.pop(0)]
+            self.is_cut = True
+            self._json({})
+            return
         if "sha256:" + hashlib.sha256(content).hexdigest() != rest[0]:
             self._problem(422, "the content has another digest")
             return

@@ -1,3 +1,5 @@
+import io
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,3 +51,43 @@ def test_files_that_changed_since_they_were_packed_are_not_sent(
     with pytest.raises(PackError, match="changed between packing and sending"):
         send_blob(console, packed.digest, writer(manifest), lambda *_: None)
     assert state.blobs == {}
+
+
+def test_an_upload_that_was_cut_goes_on_where_the_console_has_it(
+    console: Console, state: ConsoleState, tmp_path: Path
+) -> None:
+    content = random.Random(7).randbytes(20 << 20)
+    manifest = load_manifest(write_tree(tmp_path, {"model.bin": content}))
+    packed = pack_manifest(manifest)
+    state.cut_uploads_at = [9 << 20, 13 << 20]
+    seen: list[int] = []
+    send_blob(console, packed.digest, writer(manifest), lambda done, _total: seen.append(done))
+    puts = [one for one in state.seen if one.method == "PUT"]
+    offsets = [int(one.headers.get("upload-offset", 0)) for one in puts]
+    assert [offset >> 20 for offset in offsets] == [0, 8, 12]  # the last frame that begins before the cut
+    assert len(puts[2].body) < len(puts[1].body) < len(puts[0].body)
+    assert len(state.blobs[packed.digest]) == packed.bytes
+    assert seen[-1] == max(seen)
+
+
+def test_what_an_earlier_command_has_sent_is_not_sent_again(
+    console: Console, state: ConsoleState, tmp_path: Path
+) -> None:
+    manifest = load_manifest(write_tree(tmp_path, {"model.bin": random.Random(7).randbytes(9 << 20)}))
+    tar = io.BytesIO()
+    packed = pack_manifest(manifest, tar)
+    state.partials[packed.digest] = tar.getvalue()[: 5 << 20]
+    send_blob(console, packed.digest, writer(manifest), lambda *_: None)
+    (put,) = [one for one in state.seen if one.method == "PUT"]
+    assert int(put.headers["upload-offset"]) >> 20 == 4
+    assert packed.digest in state.blobs
+
+
+def test_bytes_that_turn_out_to_be_others_are_sent_anew(console: Console, state: ConsoleState, tmp_path: Path) -> None:
+    manifest = load_manifest(write_tree(tmp_path, {"model.bin": random.Random(7).randbytes(9 << 20)}))
+    packed = pack_manifest(manifest)
+    state.partials[packed.digest] = bytes(5 << 20)
+    send_blob(console, packed.digest, writer(manifest), lambda *_: None)
+    offsets = [one.headers.get("upload-offset") for one in state.seen if one.method == "PUT"]
+    assert (offsets[0] is None, offsets[1]) == (False, None)
+    assert packed.digest in state.blobs

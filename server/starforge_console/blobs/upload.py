@@ -12,7 +12,7 @@ from backports.zstd import DecompressionParameter, ZstdDecompressor, ZstdError
 
 from starforge.contract.ids import Digest
 from starforge.durable import sync_folder
-from starforge_console.errors import BlobRefused, TooLarge
+from starforge_console.errors import BlobRefused, OffsetRefused, TooLarge
 
 _PIECE_BYTES: Final = 1 << 20
 _WINDOW_LOG: Final = 27
@@ -28,7 +28,10 @@ class Encoding(StrEnum):
 
 
 class Upload:
-    """Content on its way to a blob, in a file that has no name yet. Every method may wait for the disk."""
+    """Content on its way to a blob, in a file that has no name yet. Every method may wait for the disk.
+
+    What came before a cut can be set aside, and another upload goes on there.
+    """
 
     def __init__(self, folder: Path, max_bytes: int, encoding: Encoding) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -39,13 +42,34 @@ class Upload:
         self._bytes = 0
         self._decoder = _new_decoder() if encoding is Encoding.ZSTD else None
         self._between_frames = True
+        self._refused = False
+
+    def go_on(self, partial: Path, offset: int) -> None:
+        """Take the first `offset` bytes of `partial`, which is then this upload's own.
+
+        Raises:
+            OffsetRefused: there are not so many; what there is stays.
+
+        """
+        if not _claim(partial, offset, self._path):
+            raise OffsetRefused(
+                f"there are no {offset} bytes of this upload to go on from", next_step="send it from the beginning"
+            )
+        os.close(self._descriptor)
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        os.ftruncate(self._descriptor, offset)
+        while self._bytes < offset and (piece := os.read(self._descriptor, _PIECE_BYTES)):
+            self._hash.update(piece)
+            self._bytes += len(piece)
 
     def feed(self, piece: bytes) -> None:
         """The next bytes as they travelled."""
+        self._refused = True  # unless all of it is taken
         if self._decoder is None:
             self._write(piece)
         else:
             self._decode(piece)
+        self._refused = False
 
     def keep_as(self, digest: Digest, path: Path) -> int:
         """Check the digest and give the content its name; gives its size in bytes."""
@@ -65,11 +89,14 @@ class Upload:
         sync_folder(path.parent)
         return self._bytes
 
-    def discard(self) -> None:
-        """Let go of the file; content that was not kept is removed."""
+    def let_go(self, partial: Path | None) -> None:
+        """Let go of the file. Content that was cut waits as `partial` (None: it is removed), what was refused not."""
         os.close(self._descriptor)
         with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
+            if partial is None or self._refused or not self._bytes:
+                self._path.unlink()
+            else:
+                self._path.replace(partial)
 
     def _decode(self, piece: bytes) -> None:
         while piece or (self._decoder is not None and not self._decoder.needs_input):
@@ -99,6 +126,17 @@ class Upload:
         view = memoryview(content)
         while view:
             view = view[os.write(self._descriptor, view) :]
+
+
+def _claim(partial: Path, least_bytes: int, path: Path) -> bool:
+    """Let `partial` be `path` from now on, where it has so many bytes; of two at once one has it."""
+    try:
+        if partial.stat().st_size < least_bytes:
+            return False
+        partial.replace(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _new_decoder() -> ZstdDecompressor:

@@ -3,11 +3,13 @@
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Path, Request
+from pydantic import BaseModel, Field
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from starforge.contract.api import BlobState
 from starforge.contract.ids import Digest
+from starforge_console.blobs.store import Start
 from starforge_console.blobs.upload import Encoding
 from starforge_console.errors import EncodingRefused
 from starforge_console.web.body import Patience, read_pieces
@@ -19,6 +21,14 @@ UPLOADS_AT_ONCE: Final = 16
 """Each may make its decoder keep 128 MiB."""
 UPLOADS_OF_ONE_USER: Final = 4
 PATIENCE: Final = Patience(idle_s=30.0, grace_s=60.0, least_bytes_s=8 << 10)
+
+
+class UploadHeaders(BaseModel):
+    """What the headers of an upload say of its body."""
+
+    content_encoding: str = Field(Encoding.IDENTITY.value, max_length=100)
+    upload_offset: int = Field(0, ge=0)
+
 
 router = APIRouter(tags=["blobs"])
 
@@ -34,16 +44,17 @@ _UPLOAD: Final[dict[str, Any]] = {
 
 
 @router.get("/blobs/{digest}", response_model=BlobState, responses=problem_responses(401, 403))
-async def find_blob(services: Services, _account: Reader, digest: DigestPath) -> Response:
+async def find_blob(services: Services, account: Reader, digest: DigestPath) -> Response:
     """Whether the blob is here; that it is not is a normal answer."""
     size = await services.blobs.find_size(Digest(digest))
-    return _answer(digest, size)
+    received = 0 if size is not None else await services.blobs.find_received(Digest(digest), account.user)
+    return _answer(digest, size, received)
 
 
 @router.put(
     "/blobs/{digest}",
     response_model=BlobState,
-    responses=problem_responses(401, 403, 413),
+    responses=problem_responses(401, 403, 409, 413),
     openapi_extra=_UPLOAD,
 )
 async def put_blob(
@@ -51,15 +62,18 @@ async def put_blob(
     account: Submitter,
     digest: DigestPath,
     request: Request,
-    content_encoding: Annotated[str, Header(max_length=100)] = Encoding.IDENTITY.value,
+    told: Annotated[UploadHeaders, Header()],
 ) -> Response:
-    """Keep the content that the digest names; sending it again is fine."""
-    encoding = _parse_encoding(content_encoding)
+    """Keep the content that the digest names; sending it again is fine.
+
+    After a cut the body may go on at `Upload-Offset`, a count of plain bytes that `received` allows.
+    """
+    encoding, start = _parse_encoding(told.content_encoding), Start(account.user, told.upload_offset)
     uploads: Room = request.app.state.uploads
     with uploads.hold(account.user) as hold:
         hold.grow(1)
         try:
-            size = await services.blobs.put(Digest(digest), read_pieces(request.receive, PATIENCE), encoding)
+            size = await services.blobs.put(Digest(digest), read_pieces(request.receive, PATIENCE), encoding, start)
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
     return _answer(digest, size)
@@ -79,6 +93,6 @@ def _parse_encoding(text: str) -> Encoding:
         ) from None
 
 
-def _answer(digest: str, size: int | None) -> Response:
-    state = BlobState(digest=digest, present=size is not None, bytes=size)
+def _answer(digest: str, size: int | None, received: int = 0) -> Response:
+    state = BlobState(digest=digest, present=size is not None, bytes=size, received=received)
     return Response(state.model_dump_json(), media_type="application/json")

@@ -9,10 +9,10 @@ from backports.zstd import ZstdCompressor, compress
 
 from starforge.containers.storage import MARK_FILE
 from starforge.contract.canonical import digest_bytes
-from starforge_console.blobs.places import locate_blob
-from starforge_console.blobs.store import BlobStore, StorageNotMounted, StorageRefused
+from starforge_console.blobs.places import locate_blob, locate_partial
+from starforge_console.blobs.store import BlobStore, Start, StorageNotMounted, StorageRefused
 from starforge_console.blobs.upload import Encoding
-from starforge_console.errors import BlobRefused, TooLarge
+from starforge_console.errors import BlobRefused, OffsetRefused, TooLarge
 
 MIB = 1 << 20
 LIMIT = 8 * MIB
@@ -174,3 +174,71 @@ def test_a_share_that_goes_while_content_comes_keeps_no_name(tmp_path: Path) -> 
     with pytest.raises(StorageNotMounted):
         asyncio.run(store.put(digest_bytes(b"content"), pieces(), Encoding.IDENTITY))
     assert list(files_below(tmp_path)) == []
+
+
+class Cut(Exception):
+    """The sender's connection ends."""
+
+
+async def cut_after(content: bytes) -> AsyncIterator[bytes]:
+    async for piece in in_pieces(content):
+        yield piece
+    raise Cut
+
+
+def put_and_cut(
+    store: BlobStore, content: bytes, sent: bytes, start: Start, encoding: Encoding = Encoding.ZSTD
+) -> None:
+    with pytest.raises(Cut):
+        asyncio.run(store.put(digest_bytes(content), cut_after(sent), encoding, start))
+
+
+def put_from(store: BlobStore, content: bytes, sent: bytes, start: Start) -> int:
+    return asyncio.run(store.put(digest_bytes(content), in_pieces(sent), Encoding.ZSTD, start))
+
+
+def test_an_upload_goes_on_where_it_was_cut(tmp_path: Path) -> None:
+    store, content = open_store(tmp_path), os.urandom(3 * MIB)
+    put_and_cut(store, content, compress(content[: 2 * MIB]), Start("ann"))
+    assert asyncio.run(store.find_received(digest_bytes(content), "ann")) == 2 * MIB
+    assert asyncio.run(store.find_size(digest_bytes(content))) is None
+    assert put_from(store, content, compress(content[MIB:]), Start("ann", MIB)) == len(content)
+    assert locate_blob(tmp_path, digest_bytes(content)).read_bytes() == content
+    assert asyncio.run(store.find_received(digest_bytes(content), "ann")) == 0
+    assert len(list(files_below(tmp_path))) == 1
+
+
+def test_nobody_goes_on_with_what_another_has_sent(tmp_path: Path) -> None:
+    store, content = open_store(tmp_path), os.urandom(3 * MIB)
+    put_and_cut(store, content, compress(content[: 2 * MIB]), Start("ann"))
+    assert asyncio.run(store.find_received(digest_bytes(content), "bob")) == 0
+    with pytest.raises(OffsetRefused):
+        put_from(store, content, compress(content[MIB:]), Start("bob", MIB))
+    assert asyncio.run(store.find_received(digest_bytes(content), "ann")) == 2 * MIB
+
+
+def test_one_cut_upload_of_each_sender_is_kept(tmp_path: Path) -> None:
+    store, first, second = open_store(tmp_path), os.urandom(2 * MIB), os.urandom(2 * MIB)
+    for content in (first, second):
+        put_and_cut(store, content, compress(content[:MIB]), Start("ann"))
+    put_and_cut(store, first, compress(first[:MIB]), Start("bob"))
+    assert asyncio.run(store.find_received(digest_bytes(first), "ann")) == 0
+    assert asyncio.run(store.find_received(digest_bytes(second), "ann")) == MIB
+    assert asyncio.run(store.find_received(digest_bytes(first), "bob")) == MIB
+
+
+def test_a_cut_upload_is_kept_for_a_day(tmp_path: Path) -> None:
+    store, content = open_store(tmp_path), os.urandom(2 * MIB)
+    put_and_cut(store, content, compress(content[:MIB]), Start("ann"))
+    waiting = locate_partial(tmp_path, digest_bytes(content), "ann")
+    os.utime(waiting, (1, 1))
+    put(store, b"something else")
+    assert not waiting.exists()
+
+
+def test_what_was_refused_is_not_gone_on_with(tmp_path: Path) -> None:
+    store, content = open_store(tmp_path), os.urandom(2 * MIB)
+    put_and_cut(store, content, compress(bytes(MIB)), Start("ann"))
+    with pytest.raises(BlobRefused, match="is sha256:"):
+        put_from(store, content, compress(content[MIB:]), Start("ann", MIB))
+    assert files_below(tmp_path) == []

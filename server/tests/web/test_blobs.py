@@ -18,7 +18,8 @@ def test_a_workspace_is_uploaded_compressed_and_kept_plain(console: ConsoleUnder
     path = f"/api/v1/blobs/{digest_bytes(CONTENT)}"
     assert client.get(path).json()["present"] is False
     answer = client.put(path, content=compress(CONTENT), headers={"Content-Encoding": "zstd"})
-    assert answer.json() == {"digest": digest_bytes(CONTENT), "present": True, "bytes": len(CONTENT)}
+    kept = {"digest": digest_bytes(CONTENT), "present": True, "bytes": len(CONTENT), "received": 0}
+    assert answer.json() == kept
     assert client.get(path).json()["bytes"] == len(CONTENT)
     assert locate_blob(console.services.settings.storage_root, digest_bytes(CONTENT)).read_bytes() == CONTENT
 
@@ -79,3 +80,12 @@ def test_an_unmounted_storage_takes_no_blob_and_admits_no_job(console: ConsoleUn
     assert [answer.status_code for answer in answers] == [503, 503, 503]
     assert {answer.json()["code"] for answer in answers} == {"storage_not_mounted"}
     assert "storage not mounted" in answers[0].json()["title"]
+
+
+def test_an_upload_that_begins_where_nothing_is_here_is_refused(console: ConsoleUnderTest) -> None:
+    client = console.client(console.add_user("ann"))
+    path = f"/api/v1/blobs/{digest_bytes(CONTENT)}"
+    answer = client.put(path, content=CONTENT[100:], headers={"Upload-Offset": "100"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "upload_offset")
+    assert client.put(path, content=CONTENT, headers={"Upload-Offset": "-1"}).status_code == 422
+    assert client.put(path, content=CONTENT, headers={"Upload-Offset": "0"}).json()["present"] is True

@@ -8,8 +8,10 @@ from typing import Final
 from sqlalchemy import Connection, select, update
 
 from starforge.contract.ids import AttemptId, JobId
+from starforge.contract.observation import Phase
 from starforge.contract.states import Reason
-from starforge.errors import Conflict
+from starforge.contract.wire import NodeReport, decode
+from starforge.errors import Conflict, SpecError
 from starforge_console.domain.job import JobInFlight
 from starforge_console.domain.nodes import NodeState
 from starforge_console.domain.reconcile import Move
@@ -68,10 +70,11 @@ def remove_node(connection: Connection, name: str, now: float) -> NodeRow:
 
     Raises:
         NotFound: there is no such node.
-        Conflict: attempts live there, or the storage is still being read for some that ended.
+        Conflict: attempts live there, known or unknown, or the storage is still being read for some that ended.
 
     """
     row = load_node(connection, name)
+    _require_no_unknown(connection, row)
     living = [job.id for job in list_living(connection, row)]
     if living:
         raise Conflict(
@@ -91,6 +94,25 @@ def remove_node(connection: Connection, name: str, now: float) -> NodeRow:
     # Nobody asks the machine any more, so whatever is left of ended attempts there is not waited for.
     connection.execute(update(attempts).where(*left).values(cleaned_at=now, token_expires_at=now))
     return raise_fence(connection, row, NodeState.REMOVED)
+
+
+def _require_no_unknown(connection: Connection, row: NodeRow) -> None:
+    """After a backup was restored, what runs there may be newer than all that the ledger knows."""
+    if row.state is NodeState.LOST or row.report is None:
+        return
+    try:
+        told = decode(row.report, NodeReport).attempts
+    except SpecError:  # of an older release
+        return
+    living = {attempt for attempt, phase in told.items() if phase != Phase.EXITED.value}
+    unknown = sorted(living - list_kept(connection, living))
+    if unknown:
+        raise Conflict(
+            f"node {row.name} cannot be removed",
+            why=f"its machine would end containers that this console knows nothing of: {_list_some(unknown)}",
+            next_step="end them on the fleet's page; if the machine is gone for good,"
+            f" 'sf node mark-lost {row.name}' first",
+        )
 
 
 def list_living(connection: Connection, row: NodeRow) -> list[JobInFlight]:

@@ -11,6 +11,7 @@ from server.tests.fleets.yard import Yard, open_yard
 from server.tests.ledger.builders import apply
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import Network
+from starforge.contract.observation import Phase
 from starforge.contract.registration import Fenced
 from starforge.contract.states import JobState, Reason
 from starforge.errors import Conflict, InputError, NotFound, Unavailable
@@ -121,6 +122,31 @@ def test_a_node_is_removed_once_nothing_lives_there_and_nobody_waits_for_its_res
         assert await yard.directory.locate([job.attempt.id]) == {}
         with pytest.raises(NotFound, match="gpu7"):
             await yard.administration.remove("gpu7")
+
+    run(tmp_path, test)
+
+
+def test_a_removal_ends_no_container_that_only_a_newer_ledger_knew(tmp_path: Path) -> None:
+    async def test(yard: Yard) -> None:
+        machine = await yard.add_machine()
+        machine.attempts["jabcdefghi-1-abcdef"] = Phase.RUNNING.value
+        await machine.beat(yard.registration)
+        with pytest.raises(Conflict, match="jabcdefghi-1-abcdef"):
+            await yard.administration.remove(machine.name)
+        machine.attempts["jabcdefghi-1-abcdef"] = Phase.EXITED.value
+        await machine.beat(yard.registration)
+        assert (await yard.administration.remove(machine.name)).state is NodeState.REMOVED
+
+    run(tmp_path, test)
+
+
+def test_a_machine_that_was_declared_lost_is_removed_whatever_it_last_told(tmp_path: Path) -> None:
+    async def test(yard: Yard) -> None:
+        machine = await yard.add_machine()
+        machine.attempts["jabcdefghi-1-abcdef"] = Phase.RUNNING.value
+        await machine.beat(yard.registration)
+        await yard.administration.mark_lost(machine.name, machine.name)
+        assert (await yard.administration.remove(machine.name)).state is NodeState.REMOVED
 
     run(tmp_path, test)
 

@@ -11,7 +11,10 @@ from starforge.recipes.yaml12 import Document, Doubt, Path
 from starforge.wording import describe_nearest
 
 _BOOL_WORDS: Final = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+EXTRA: Final = "extra"
+"""The hyperparameter below which a recipe takes further keys of the framework, unchecked."""
 _LISTED_AT_MOST: Final = 12
+_NEAR: Final = 0.7
 _PYTHON: Final[Mapping[ParameterType, type | tuple[type, ...]]] = {
     "text": str,
     "int": int,
@@ -52,11 +55,15 @@ def check_hyperparameters(recipe: Recipe, values: Mapping[str, Json], document: 
     for name, (value, path) in _flatten(recipe, values, ("hyperparameters",)).items():
         if is_platform_owned(recipe, name):
             message = f"{name!r} is set by the platform"
-            faults.append(Fault("key_platform_owned", message, document.key_place_of(path), "remove it"))
+            key = recipe.instead.get(name)
+            hint = f"write {key}: at the top of the config instead" if key else "remove it"
+            faults.append(Fault("key_platform_owned", message, document.key_place_of(path), hint))
         elif name in known:
             faults += _check_known(recipe, known[name], value, document.place_of(path))
             if _is_untyped(known[name]):
                 faults += _list_old_words(document, path)
+            if name == EXTRA and isinstance(value, dict):
+                faults += _check_extra(recipe, value, document, path)
         elif name in recipe.removed:
             message, hint = f"{recipe.framework} no longer has {name!r}", recipe.removed[name]["en"]
             faults.append(Fault("key_removed", message, document.key_place_of(path), hint))
@@ -168,6 +175,20 @@ def _check_known(recipe: Recipe, parameter: Parameter, value: Json, place: Place
     return check_value(parameter, value, place)
 
 
+def _check_extra(recipe: Recipe, values: Mapping[str, Json], document: Document, path: tuple[str, ...]) -> list[Fault]:
+    """What stands below `extra` and has its own place, or none."""
+    known = {parameter.name for parameter in recipe.parameters}
+    faults = []
+    for name, (_, below) in _flatten(recipe, values, path).items():
+        place = document.key_place_of(below)
+        if is_platform_owned(recipe, name):
+            faults.append(Fault("key_platform_owned", f"{name!r} is set by the platform", place, "remove it"))
+        elif name in known:
+            message = f"{name!r} is a hyperparameter of its own"
+            faults.append(Fault("key_misplaced", message, place, f"set it beside {EXTRA}"))
+    return faults
+
+
 def _is_untyped(parameter: Parameter) -> bool:
     return parameter.type in {"any", "map"} or (parameter.type == "list" and parameter.items in {None, "any", "map"})
 
@@ -188,10 +209,16 @@ def _list_old_words(document: Document, path: Path) -> list[Fault]:
 
 
 def _describe_nearest_name(recipe: Recipe, name: str) -> str:
+    """The one name that ends so, or is written nearly so; of hundreds that are far from it none is listed."""
+    import difflib  # noqa: PLC0415 - only who made a mistake pays for it
+
     names = [parameter.name for parameter in recipe.parameters]
-    hint = describe_nearest(name, names)
-    if hint.startswith("did you") or len(names) <= _LISTED_AT_MOST:
-        return hint
+    below = [one for one in names if one.endswith(f".{name}")]
+    near = below if len(below) == 1 else difflib.get_close_matches(name, names, n=1, cutoff=_NEAR)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    if len(names) <= _LISTED_AT_MOST:
+        return describe_nearest(name, names)
     return f"`sf methods {recipe.name}` lists its hyperparameters"
 
 

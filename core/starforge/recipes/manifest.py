@@ -132,6 +132,7 @@ class Shared(_Part):
     fixed: dict[str, JsonValue] = Field(default_factory=dict)
     options: dict[str, JsonValue] = Field(default_factory=dict)
     removed: dict[str, _Texts] = Field(default_factory=dict)
+    instead: dict[str, ShortText] = Field(default_factory=dict)
     rules: tuple[_RulePart, ...] = ()
     runtimes: tuple[_RuntimePart, ...] = ()
 
@@ -178,6 +179,7 @@ class Manifest(Shared):
                 "fixed": {**shared.fixed, **self.fixed},
                 "options": {**shared.options, **self.options},
                 "removed": {**shared.removed, **self.removed},
+                "instead": {**shared.instead, **self.instead},
                 "rules": (*self.rules, *shared.rules),
                 "runtimes": self.runtimes or shared.runtimes,
             }
@@ -207,6 +209,7 @@ class Manifest(Shared):
             completion=Completion(**self.completion.model_dump()),
             actions=self.actions,
             needs=self.needs,
+            instead=dict(self.instead),
             removed={name: texts.by_language() for name, texts in self.removed.items()},
             requires_core=self.requires_core,
             manifest_digest=manifest_digest,

@@ -142,7 +142,7 @@ class Recipe:
     in the framework's own names. `options` are what the adapter alone understands; with `interpolations` a text that
     holds `${...}` may stand for any value, because the framework resolves it itself. `needs` are the inputs without
     which no job starts: a model (or `init_from`) and training data. `removed` are names that the framework once had,
-    each with what to do instead.
+    each with what to do instead. `instead` says of names that the platform sets which key of the config they come from.
     """
 
     name: str
@@ -169,6 +169,7 @@ class Recipe:
     template_digest: Digest
     needs: tuple[Need, ...] = ()
     removed: Mapping[str, Texts] = field(default_factory=dict)
+    instead: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def digest(self) -> Digest:
@@ -197,7 +198,7 @@ class Recipe:
         present = {one.name for one in parameters}
         elsewhere = {
             one.name: {
-                "en": f"{self.framework} {version} is not among {one.versions}, which have it",
+                "en": f"only {self.framework} {one.versions} has it, this is {version}",
                 "zh-Hans": f"{self.framework} {version} 没有，{one.versions} 才有",  # noqa: RUF001 - Chinese punctuation
             }
             for one in self.parameters

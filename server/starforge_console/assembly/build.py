@@ -57,12 +57,21 @@ def build_capsule(spec: JobSpec, recipe: Recipe, placed: Placed) -> c.Capsule:
         node_count=sum(pool.nodes for pool in spec.spec.resources.pools),
         spec=spec.model_dump(mode="json", exclude_none=True),
         plan=plan,
-        requirements=c.Requirements(python=runtime.python, modules=modules, gpus=None),
+        requirements=c.Requirements(python=runtime.python, modules=modules, gpus=_find_gpus(spec, recipe)),
         workspace=c.Workspace(WORKSPACE_IN_CONTAINER, spec.spec.workspace.digest),
         ingest=None if placed.network is Network.NONE else c.Ingest(placed.ingest_url),
         limits=c.Limits(spec.spec.lifecycle.grace_s, spec.spec.lifecycle.max_runtime_s),
         resume_from=tuple(str(path) for path in placed.resume_from),
     )
+
+
+def _find_gpus(spec: JobSpec, recipe: Recipe) -> int | None:
+    """How many GPUs each node must see before it starts: frameworks train on without one and say nothing.
+
+    None where nothing is asked for, where pools differ, and for custom jobs, which know best what they need.
+    """
+    counts = {pool.gpus_per_node for pool in spec.spec.resources.pools}
+    return None if recipe.framework == "custom" or len(counts) > 1 else counts.pop() or None
 
 
 def build_request(

@@ -8,10 +8,9 @@ from typing import Final
 from starforge.contract.canonical import Json
 from starforge.errors import LaunchRefused
 from starforge.recipes.adapters.inputs import PlanInputs
-from starforge.recipes.hyperparameters import is_platform_owned
+from starforge.recipes.hyperparameters import EXTRA, is_platform_owned
 from starforge.recipes.model import Recipe
 
-_EXTRA: Final = "extra"
 _INDENT: Final = "  "
 _NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters that JSON takes as they are, and YAML takes for the end of a line or not at all."""
@@ -36,7 +35,7 @@ def split_extra(inputs: PlanInputs) -> tuple[dict[str, Json], dict[str, Json]]:
             raise LaunchRefused(
                 f"{recipe.name} has no hyperparameter {name!r}", next_step="remove it, or put it below extra"
             )
-        if name == _EXTRA and isinstance(value, dict):
+        if name == EXTRA and isinstance(value, dict):
             extra = value
         elif name not in left_out:
             settings[paths[name]] = value

@@ -1,0 +1,53 @@
+"""What the image and the machine must offer before a training process starts."""
+
+from typing import Any
+
+import pytest
+
+from server.tests.assembly.support import ATTEMPT, INGEST_URL, SPEC
+from starforge.contract.capsule import Requirement, Requirements
+from starforge.contract.jobspec import parse_jobspec
+from starforge.contract.launch import Network
+from starforge.recipes.catalog import load_method
+from starforge_console.assembly.build import Placed, build_capsule
+
+PLACED = Placed(attempt=ATTEMPT, install="i", fleet="here", network=Network.BRIDGE, user=None, ingest_url=INGEST_URL)
+
+
+def requirements_of(method: str, *pools: dict[str, Any]) -> Requirements:
+    recipe = load_method(method)
+    version = recipe.framework_versions[0] if recipe.framework_versions else None
+    framework = {"kind": recipe.framework, "image": "registry.test/train:1", "version": version}
+    members: dict[str, Any] = {
+        "recipe": {**SPEC["spec"]["recipe"], "name": method},
+        "framework": framework,
+        "model": "models/tiny",
+        "hyperparameters": {},
+        "data": {"train": "data/train.jsonl"},
+        "resources": {"pools": [{"name": f"p{number}", **pool} for number, pool in enumerate(pools)]},
+    }
+    submitted: dict[str, Any] = {**SPEC, "spec": {**SPEC["spec"], **members}}
+    spec = parse_jobspec(submitted)
+    return build_capsule(spec, recipe, PLACED).requirements
+
+
+@pytest.mark.parametrize(
+    ("method", "pools", "gpus"),
+    [
+        ("trl/sft", [{"gpus_per_node": 4}], 4),
+        ("trl/sft", [{"gpus_per_node": 0}], None),
+        ("evalkit/benchmark", [{"gpus_per_node": 1}], 1),
+        ("trl/sft", [{"gpus_per_node": 8}, {"gpus_per_node": 4}], None),
+        ("custom/custom", [{"gpus_per_node": 2}], None),
+    ],
+)
+def test_a_frameworks_job_starts_only_where_it_sees_its_gpus(
+    method: str, pools: list[dict[str, Any]], gpus: int | None
+) -> None:
+    assert requirements_of(method, *pools).gpus == gpus
+
+
+def test_the_image_must_hold_the_frameworks_version() -> None:
+    needs = requirements_of("trl/sft", {"gpus_per_node": 0})
+    assert needs.python == ">=3.11"
+    assert Requirement("trl", ">=1.16,<1.17") in needs.modules

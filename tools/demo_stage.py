@@ -99,9 +99,14 @@ def say(text: str) -> None:
 def _join(console: ConsoleProcess, machine: Machine) -> None:
     """Make the fleet and let the machine join it, as an administrator does; wait until it takes jobs."""
     run_sf(console, "fleet", "create", NODE_FLEET, "--kind", "node")
-    token = str(json.loads(console.sf("fleet", "token", NODE_FLEET, "--json").stdout)["token"])
-    print("$ forgelet join && forgelet serve    # inside the machine", flush=True)
-    machine.join(console, token, NODE_FLEET)
+    minted = json.loads(console.sf("fleet", "token", NODE_FLEET, "--json").stdout)
+    say("on a GPU machine of yours this one line, pasted as root, installs forgelet and lets it join and serve:")
+    print(minted["line"])
+    print(
+        "$ forgelet join && forgelet serve    # inside the demo's own machine, with this checkout's forgelet",
+        flush=True,
+    )
+    machine.join(console, str(minted["token"]), NODE_FLEET)
     machine.start()
 
     def takes_jobs() -> bool:

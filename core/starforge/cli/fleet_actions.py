@@ -1,5 +1,6 @@
-"""`sf fleet create`."""
+"""`sf fleet create` and `sf fleet delete`."""
 
+import sys
 from typing import Literal
 
 import click
@@ -7,6 +8,7 @@ import click
 from starforge.cli.fleet_views import open_fleets, read_options
 from starforge.cli.output import json_option, note, print_json
 from starforge.contract.fleets import CreateFleet
+from starforge.errors import InputError
 
 
 @click.command()
@@ -44,3 +46,33 @@ def create(
     click.echo(f"fleet {made.name} of kind {made.kind} is there")
     if made.kind == "node":
         note(f"let machines join it: sf fleet token {made.name}")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def delete(name: str, yes: bool, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""Delete a fleet.
+
+    It is refused while the fleet has jobs or machines. The history of its jobs stays
+    readable, its join tokens end, and its name may be used again. Asks on a terminal;
+    elsewhere, and with --json, --yes is needed.
+
+    \b
+    JSON: {name, deleted: true}
+    """
+    if not yes and (as_json or not sys.stdin.isatty()):
+        raise InputError(
+            f"fleet {name} was not deleted",
+            why="nobody can be asked whether it may be: " + ("--json was given" if as_json else "stdin is no terminal"),
+            next_step=f"sf fleet delete {name} --yes",
+        )
+    if not yes:
+        click.confirm(f"delete fleet {name}?", abort=True, err=True)
+    with open_fleets() as console:
+        console.delete_fleet(name)
+    if as_json:
+        print_json({"name": name, "deleted": True})
+    else:
+        click.echo(f"fleet {name} is deleted")

@@ -23,6 +23,10 @@ class FleetConsole(Console):
         body = request.model_dump(mode="json", exclude_none=True)
         return self._send(api.FleetSummary, Request(method="POST", path="/fleets", json=body, repeatable=False))
 
+    def delete_fleet(self, name: str) -> None:
+        """Delete a fleet without jobs and nodes."""
+        self.connection.send(Request(method="DELETE", path=f"/fleets/{quote(name, safe='')}", repeatable=False))
+
     def mint_join_token(self, fleet: str, request: api.MintJoinToken) -> api.MintedJoinToken:
         """A new join token for the fleet, and the line to paste."""
         path = f"/fleets/{quote(fleet, safe='')}/join-tokens"

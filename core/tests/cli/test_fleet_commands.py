@@ -225,3 +225,13 @@ def test_an_unknown_container_is_ended_only_by_whoever_says_so(sf: Sf, state: Co
     assert json.loads(state.seen[-1].body) == {"attempt": attempt}
     told = sf("node", "end-unknown", "gpu7", attempt, "--yes", "--json").json
     assert told == {"node": "gpu7", "attempt": attempt, "ending": True}
+
+
+def test_a_fleet_is_deleted_only_by_whoever_says_so(sf: Sf, state: ConsoleState) -> None:
+    state.answers["DELETE /fleets/gpu"] = {}
+    asked = len(state.seen)
+    unasked = sf("fleet", "delete", "gpu")
+    assert (unasked.code, "sf fleet delete gpu --yes" in unasked.err, len(state.seen)) == (2, True, asked)
+    assert sf("fleet", "delete", "gpu", "--yes").out == "fleet gpu is deleted\n"
+    assert (state.seen[-1].method, state.seen[-1].path) == ("DELETE", "/fleets/gpu")
+    assert sf("fleet", "delete", "gpu", "--yes", "--json").json == {"name": "gpu", "deleted": True}

@@ -84,6 +84,25 @@ class Administration:
             raise NotFound(f"there is no fleet {name!r:.80}", next_step="'sf fleet ls' lists the fleets")
         return fleet
 
+    async def delete_fleet(self, name: str) -> None:
+        """Let there be no such fleet any more; what it ran stays readable.
+
+        Raises:
+            NotFound: there is no such fleet.
+            Conflict: jobs, nodes or attempts are left; it says how many.
+
+        """
+        self.load_fleet(name)
+        legacy = [row.name for row in self._directory.rows(name) if row.legacy]
+        if legacy:
+            raise Conflict(
+                f"fleet {name} cannot be deleted",
+                why=f"FORGE_NODE_ADDRESSES of the console names machines of it: {', '.join(legacy)}",
+                next_step="take them out of the setting and restart the console",
+            )
+        await self._fleets.delete(name)
+        _log.info("a fleet was deleted", fleet=name)
+
     async def mint_token(self, fleet: str, by: str, hours: float = TOKEN_HOURS, uses: int = TOKEN_USES) -> MintedToken:
         """A token that lets so many machines join the fleet within so many hours.
 

@@ -10,6 +10,7 @@ from starforge.contract.launch import IMAGE_USER, Network, parse_user
 from starforge.errors import Conflict, InputError, LaunchRefused, Unavailable
 from starforge_console.clock import Clock
 from starforge_console.ledger.database import Database
+from starforge_console.ledger.fleet_deletion import delete_fleet
 from starforge_console.ledger.fleets import Fleet, add_fleet, list_fleets
 from starforge_console.settings.console import FleetKind
 from starforge_console.wakeups import BACKEND, NODES, QUEUE, Wakeups
@@ -75,6 +76,21 @@ class ServedFleets(Mapping[str, Executor]):
         await self._ledger.write(lambda c: add_fleet(c, fleet, self._clock.now()))
         await executor.start(lambda: self._wakeups.notify(BACKEND, QUEUE))
         self._executors[fleet.name], self._fleets[fleet.name] = executor, fleet
+        self._wakeups.notify(QUEUE, BACKEND, NODES)
+
+    async def delete(self, name: str) -> None:
+        """Serve the fleet no more; history goes on naming it, and a new one may have its name.
+
+        Raises:
+            NotFound: there is no such fleet.
+            Conflict: jobs, nodes or attempts are left; it says how many.
+
+        """
+        await self._ledger.write(lambda c: delete_fleet(c, name, self._clock.now()))
+        self._fleets.pop(name, None)
+        executor = self._executors.pop(name, None)
+        if executor is not None:
+            await executor.close()
         self._wakeups.notify(QUEUE, BACKEND, NODES)
 
 

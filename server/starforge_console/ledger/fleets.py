@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, update
 
 from starforge.contract.launch import Network
 from starforge.errors import Conflict
 from starforge_console.ledger.tables import facts, fleets
+
+DELETED: Final = "deleted"
+"""In place of a kind: removed nodes and the history of jobs go on naming the fleet, and a new one may take the row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,20 +25,27 @@ class Fleet:
 
 
 def list_fleets(connection: Connection) -> Sequence[Fleet]:
-    """All fleets, by name."""
-    rows = connection.execute(select(fleets).order_by(fleets.c.name)).all()
+    """All fleets that were not deleted, by name."""
+    rows = connection.execute(select(fleets).where(fleets.c.kind != DELETED).order_by(fleets.c.name)).all()
     return [Fleet(name=row.name, kind=row.kind, network=Network(row.network), user=row.user) for row in rows]
 
 
 def add_fleet(connection: Connection, fleet: Fleet, now: float) -> None:
-    """Keep a new fleet. Raises Conflict when the name is taken."""
-    if connection.execute(select(fleets.c.name).where(fleets.c.name == fleet.name)).first() is not None:
+    """Keep a new fleet, also under the name of one that was deleted. Raises Conflict when the name is taken."""
+    values = {"kind": fleet.kind, "network": fleet.network.value, "user": fleet.user, "created_at": now}
+    mine = fleets.c.name == fleet.name
+    if is_deleted(connection, fleet.name):
+        connection.execute(update(fleets).where(mine).values(values))
+        return
+    if connection.execute(select(fleets.c.name).where(mine)).first() is not None:
         raise Conflict(f"there is a fleet {fleet.name!r} already", next_step="choose another name")
-    connection.execute(
-        insert(fleets).values(
-            name=fleet.name, kind=fleet.kind, network=fleet.network.value, user=fleet.user, created_at=now
-        )
-    )
+    connection.execute(insert(fleets).values(name=fleet.name, **values))
+
+
+def is_deleted(connection: Connection, name: str) -> bool:
+    """Whether there was a fleet of that name and is none any more."""
+    gone = (fleets.c.name == name) & (fleets.c.kind == DELETED)
+    return connection.execute(select(fleets.c.name).where(gone)).first() is not None
 
 
 def find_fact(connection: Connection, name: str) -> str | None:

@@ -10,6 +10,7 @@ from starforge.contract.launch import PoolRequest
 from starforge.contract.states import HOLDS_A_PLACE, DesiredState, JobState, Reason, has_ended_for_good
 from starforge.errors import Conflict, NotFound
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
+from starforge_console.ledger.fleets import is_deleted
 from starforge_console.ledger.inputs import list_starting_from, write_inputs
 from starforge_console.ledger.moves import Change, Guard, JobRef, enter, move, note_timeline
 from starforge_console.ledger.pools import write_pools
@@ -56,6 +57,8 @@ def admit(connection: Connection, job: NewJob, key: SubmitKey | None, now: float
     known = None if key is None else find_submission(connection, key)
     if known is not None:
         return known
+    if job.fleet is not None and is_deleted(connection, job.fleet):
+        raise Conflict(f"fleet {job.fleet!r} was deleted just now", next_step="name another one")
     start = job.inputs.get(START)
     if isinstance(start, CheckpointInput) and not _exists(connection, start.job):
         raise Conflict(f"job {start.job} was deleted meanwhile", next_step="start from another checkpoint")

@@ -13,6 +13,7 @@ from starforge.contract.states import JobState, Reason
 from starforge_console.domain.job import QueuedJob
 from starforge_console.domain.retry import RetryBudget
 from starforge_console.domain.waiting import WaitReason, describe_waiting
+from starforge_console.ledger.fleets import is_deleted
 from starforge_console.ledger.inputs import read_inputs
 from starforge_console.ledger.moves import Change, Guard, JobRef, move
 from starforge_console.ledger.pools import read_pools
@@ -123,6 +124,8 @@ def dequeue(connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: 
 
     None when somebody was faster, or deleted the target's fleet.
     """
+    if is_deleted(connection, attempt.target.fleet):
+        return None
     moved = move(
         connection,
         JobRef(id=job.id, state=JobState.QUEUED, version=job.version, number=attempt.number),

@@ -106,9 +106,12 @@ async def _look(services: FleetServices, fleet: Fleet) -> _Seen:
 
 
 async def _ask(services: FleetServices, fleet: Fleet) -> FleetView:
+    executor = services.fleets.get(fleet.name)
+    if executor is None:
+        return FleetView(fleet=fleet.name, nodes=(), complete=False, why_not="it was deleted just now")
     try:
         async with asyncio.timeout(ASKED_S):
-            answer = await services.fleets[fleet.name].capacity()
+            answer = await executor.capacity()
     except TimeoutError:
         return FleetView(fleet=fleet.name, nodes=(), complete=False, why_not=f"no answer within {ASKED_S:g} s")
     if isinstance(answer, NoSignal):

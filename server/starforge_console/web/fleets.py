@@ -83,6 +83,13 @@ async def show_fleet(fleets: Fleets, _account: Reader, fleet: str) -> FleetDetai
     return await load_detail(fleets, fleets.administration.load_fleet(fleet))
 
 
+@router.delete("/fleets/{fleet}", status_code=204, responses=problem_responses(*_CHANGED))
+async def delete_fleet(fleets: Fleets, _account: Administrator, fleet: str) -> Response:
+    """Delete a fleet without jobs and nodes: its name may be used again, and the history of its jobs stays."""
+    await fleets.administration.delete_fleet(fleet)
+    return Response(status_code=204)
+
+
 @router.post("/fleets/{fleet}/join-tokens", status_code=201, responses=problem_responses(*_CHANGED))
 async def mint_join_token(
     account: Administrator, fleets: Fleets, ways: Ways, fleet: str, request: MintJoinToken

@@ -36,7 +36,13 @@ def open_ledger(folder: Path) -> Iterator[Database]:
         ledger.close()
 
 
-def submit(connection: Connection, key: SubmitKey | None = None, now: float = 1.0, retries: int = 0) -> JobId:
+def submit(
+    connection: Connection,
+    key: SubmitKey | None = None,
+    now: float = 1.0,
+    retries: int = 0,
+    fleet: str | None = None,
+) -> JobId:
     user = find_user(connection, "ada") or add_user(connection, "ada", "member", now)
     job = NewJob(
         id=new_job_id(),
@@ -46,7 +52,7 @@ def submit(connection: Connection, key: SubmitKey | None = None, now: float = 1.
         spec="{}",
         spec_digest=digest_bytes(b"{}"),
         admission="{}",
-        fleet=None,
+        fleet=fleet,
         priority=0,
         pools=(PoolRequest(name="main", nodes=1, gpus_per_node=1),),
         gpus=1,

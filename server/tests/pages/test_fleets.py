@@ -31,6 +31,7 @@ POSTS = [
     "/fleets/gpu/nodes/gpu7/remove",
     "/fleets/gpu/nodes/gpu7/mark-lost",
     "/fleets/gpu/nodes/gpu7/end-unknown",
+    "/fleets/gpu/delete",
 ]
 
 
@@ -324,3 +325,16 @@ def test_pages_of_fleets_need_a_session(fleets: FleetConsole, path: str) -> None
     answer = fleets.console.client().get(path, follow_redirects=False)
     assert answer.status_code == 303
     assert answer.headers["location"].startswith("/signin")
+
+
+def test_a_fleet_is_deleted_on_a_page_that_says_what_comes_of_it(fleets: FleetConsole, root: TestClient) -> None:
+    fleets.add_machine(Machine())
+    assert 'href="/fleets/gpu/delete"' in root.get("/fleets/gpu").text
+    assert "history of its jobs stays" in root.get("/fleets/gpu/delete").text
+    refused = send(root, "/fleets/gpu/delete")
+    assert "1 node" in refused
+    assert "gpu" in fleets.services.fleets
+    fleets.run(fleets.services.administration.remove("gpu7"))
+    assert "The fleet is deleted." in send(root, "/fleets/gpu/delete")
+    assert "gpu" not in fleets.services.fleets
+    assert root.get("/fleets/gpu/delete").status_code == 404

@@ -76,6 +76,16 @@ def test_a_fleet_is_made_and_listed_at_once(admin: TestClient, member: TestClien
     assert admin.post("/api/v1/fleets", json={"name": "x", "kind": "slurm"}).status_code == 422
 
 
+def test_a_fleet_is_deleted_once_its_machines_are_gone(console: ConsoleUnderTest, admin: TestClient) -> None:
+    add_machine(console, admin)
+    refused = admin.delete("/api/v1/fleets/gpu")
+    assert (refused.status_code, "1 node" in refused.json()["detail"]) == (409, True)
+    admin.post("/api/v1/nodes/gpu7/remove")
+    assert admin.delete("/api/v1/fleets/gpu").status_code == 204
+    assert admin.get("/api/v1/fleets/gpu").status_code == 404
+    assert admin.delete("/api/v1/fleets/gpu").status_code == 404
+
+
 def test_only_administrators_change_and_everybody_reads(console: ConsoleUnderTest, member: TestClient) -> None:
     posts = {
         "/api/v1/fleets": FLEET,
@@ -93,6 +103,7 @@ def test_only_administrators_change_and_everybody_reads(console: ConsoleUnderTes
     assert member.get("/api/v1/fleets/local/join-tokens").status_code == 403
     assert member.delete("/api/v1/fleets/local/join-tokens/1").status_code == 403
     assert member.delete("/api/v1/gpu-series", params={"name": "X"}).status_code == 403
+    assert member.delete("/api/v1/fleets/local").status_code == 403
     for path in ("/api/v1/fleets", "/api/v1/fleets/local", "/api/v1/nodes", "/api/v1/gpu-series"):
         assert member.get(path).status_code == 200, path
         assert console.client().get(path).status_code == 401, path

@@ -24,12 +24,12 @@ from starforge_console.web.pages.visit import Visit, text_of
 from starforge_console.wheels.script import build_script
 
 NETWORKS: Final = tuple(network.value for network in Network)
-DONE: Final = ("drained", "undrained", "removed", "lost", "ending", "revoked", "added", "forgotten", "made")
+DONE: Final = ("drained", "undrained", "removed", "lost", "ending", "revoked", "added", "forgotten", "made", "deleted")
 """What a page says that it was just sent to after, each with words of its own."""
 _NUMBER: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?")
 _WHOLE: Final = re.compile(r"[0-9]{1,6}")
 _LARGEST_ID: Final = 1 << 53
-_NO_STORE: Final = {"Cache-Control": "no-store"}
+NO_STORE: Final = {"Cache-Control": "no-store"}
 
 router = APIRouter(include_in_schema=False)
 
@@ -83,7 +83,7 @@ async def make_fleet(asked: Asked) -> Response:
     fault = await _make(asked.fleets, given)
     if fault is not None:
         return _show_new(asked, given, fault)
-    return RedirectResponse(f"/fleets/{given['name']}?done=made", 303, _NO_STORE)
+    return RedirectResponse(f"/fleets/{given['name']}?done=made", 303, NO_STORE)
 
 
 @router.get("/fleets/{fleet}")
@@ -139,12 +139,12 @@ async def remove_series(asked: Asked) -> Response:
     form = await asked.load_form()
     await asked.fleets.hardware.remove(text_of(form, "name", 300))
     asked.fleets.administration.tell_of_hardware()
-    return RedirectResponse("/fleets?done=forgotten", 303, _NO_STORE)
+    return RedirectResponse("/fleets?done=forgotten", 303, NO_STORE)
 
 
 def go_back(fleet: str, done: str) -> Response:
     """Back to the fleet's page, which says what was done."""
-    return RedirectResponse(f"/fleets/{fleet}?done={done}", 303, _NO_STORE)
+    return RedirectResponse(f"/fleets/{fleet}?done={done}", 303, NO_STORE)
 
 
 def find_done(visit: Visit) -> str:

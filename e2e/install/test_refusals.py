@@ -102,6 +102,20 @@ def test_a_version_whose_python_has_left_the_machine_is_built_anew(machine: Clea
     assert machine.run("forgelet", "version").returncode == 0
 
 
+def test_wheels_that_fail_leave_nothing_half_made_and_it_says_how_to_go_on(machine: CleanMachine, site: Site) -> None:
+    script = fetch(f"{site.console.url}/install.sh")
+    read = b'INSTALLER_SHA256; } <"$LOCK"'
+    assert read in script
+    other = script.replace(read, read + b"; INSTALLER_SHA256=0")
+    done = machine.run("sh", typed=other, **machine.settings, **site.joining())
+    assert (done.returncode, "the digest is" in done.stderr) == (1, True), done.stderr
+    assert "nothing half made is left: once that is mended, run the same line again" in done.stderr
+    left = machine.run("ls", "-A", PREFIX).stdout.split()
+    assert [name for name in left if not name.startswith(".lock")] == ["console-ca.pem"]
+    assert [name for name in left if name.endswith((".part", ".new"))] == []
+    assert machine.install(site.console, **site.joining()).returncode == 0
+
+
 @pytest.mark.parametrize("signal", ["INT", "KILL"])
 def test_a_run_that_was_cut_short_anywhere_is_mended_by_the_next(
     machine: CleanMachine, site: Site, signal: str

@@ -12,7 +12,7 @@ STEP = 37
 SHELLS = ["dash", "bash", *(["ash"] if has_third_shell() else [])]
 # Cuts of the script in $1, each fed to a shell as a broken download is: prints the length of those that ended well.
 CUTS = """
-size=$(wc -c <"$1"); cut=1
+size=$(wc -c <"$1"); size=$((size - 1)); cut=1  # without its last end of line it is whole
 while [ "$cut" -lt "$size" ]; do
   if head -c "$cut" "$1" | "$2" >/dev/null 2>&1; then echo "$cut"; fi
   cut=$((cut + $3))
@@ -88,6 +88,8 @@ def test_a_machine_that_has_not_joined_needs_a_token_and_a_bad_one_switches_noth
     done = machine.install(site.console, FORGE_FLEET=site.fleet, FORGE_JOIN_TOKEN="sfj_wrong")  # noqa: S106 - no token
     assert (done.returncode, "this machine did not join" in done.stderr) == (1, True)
     assert "sfj_wrong" not in done.stdout + done.stderr
+    assert "nothing half made is left: once that is mended, run the same line again" in done.stderr
+    assert machine.run("forgelet", "version").stdout.strip() == machine.list_versions()[0]
     assert machine.current() == ""
 
 
@@ -111,6 +113,9 @@ def test_a_machine_that_is_not_ready_is_not_switched(machine: CleanMachine, site
     assert done.returncode == 1
     assert "FORGE_GPU_RUNTIME is nvidia, and the engine has no such runtime" in done.stdout
     assert machine.current() == ""
+    assert "run the same line again; this machine has joined, and needs no live token for it" in done.stderr
+    looked = machine.run("forgelet", "doctor", "--quick")
+    assert (looked.returncode, "the engine has no such runtime" in looked.stdout) == (1, True), looked.stderr
     # What was mended is kept for later runs, and the machine has joined already.
     assert machine.install(site.console, FORGE_GPU_RUNTIME="none").returncode == 0
     machine.settings.pop("FORGE_GPU_RUNTIME")

@@ -58,18 +58,42 @@ main() {
 }
 
 install() {
+  trap stop_half_way EXIT
+  trap 'exit 129' HUP
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
   write_ca
   keep_settings
   CURRENT=$(read_link current)
   fetch_release
   is_complete || build
+  # Before the first version runs, people have the command to look at what keeps it from that.
+  if [ -z "$CURRENT" ]; then write_launcher; fi
   join
   "$NEW/bin/forgelet" doctor --quick --port "$PORT" ||
-    die "this machine is not ready, see above; mend that and run the same line again. Still installed: ${CURRENT:-nothing}"
+    die "this machine is not ready, see above. In use: ${CURRENT:-nothing yet}; 'forgelet doctor' looks again"
   write_launcher
   if has_systemd; then start_service; else tell_start; fi
   prune
 }
+
+# However it stops: what is half made goes, and whoever pasted the line learns how to go on.
+stop_half_way() {
+  CODE=$?
+  settle
+  [ "$CODE" != 0 ] || exit 0
+  if [ -n "${BUILDING:-}" ]; then rm -rf "$BUILDING"; fi
+  rm -f "$CA.new" "$PREFIX"/.lock-*.part "$PREFIX/forgelet.new" "$SETTINGS.new" "$UNIT.new"
+  HINT="once that is mended, run the same line again"
+  if [ -x "${NEW:-}/bin/forgelet" ] && "$NEW/bin/forgelet" require --console "$URL" 2>/dev/null; then
+    HINT="$HINT; this machine has joined, and needs no live token for it"
+  fi
+  say "stopped before the end, and nothing half made is left: $HINT"
+  exit "$CODE"
+}
+
+# From here on everything is in its place.
+settle() { trap - EXIT HUP INT TERM; }
 
 require_root() {
   [ "$(id -u)" = 0 ] && return
@@ -166,6 +190,7 @@ is_complete() { [ "$(cat "$NEW/.complete" 2>/dev/null)" = "$DIGEST" ] && "$NEW/b
 # A virtual environment cannot be moved, so it is built in its place; .complete is written last.
 build() {
   say "installing ${NEW##*/} into $NEW"
+  BUILDING=$NEW
   rm -rf "$NEW"
   mkdir -p "$NEW/.wheels"
   fetch "$URL/files/$INSTALLER" "$NEW/.wheels/$INSTALLER" "$INSTALLER_SHA256"
@@ -180,6 +205,7 @@ build() {
   rm -rf "$NEW/.wheels"
   echo "$DIGEST" >"$NEW/.complete.new"
   mv "$NEW/.complete.new" "$NEW/.complete"
+  BUILDING=''
 }
 
 fetch() {  # URL FILE SHA256-OR-NOTHING
@@ -225,6 +251,7 @@ start_service() {
   write_unit "$NEW"
   point current "${NEW##*/}"
   systemctl enable -q "$SERVICE" 9>&-
+  settle
   if systemctl restart "$SERVICE" 9>&- && "$NEW/bin/forgelet" doctor --wait-heartbeat "$WAIT_S"; then
     if [ "$CURRENT" != "${NEW##*/}" ] && [ -n "$CURRENT" ]; then point previous "$CURRENT"; fi
     say "forgelet ${NEW##*/} is running, and the console hears it"
@@ -248,6 +275,7 @@ write_unit() {  # FOLDER OF A VERSION
 tell_start() {
   if [ "$CURRENT" != "${NEW##*/}" ] && [ -n "$CURRENT" ]; then point previous "$CURRENT"; fi
   point current "${NEW##*/}"
+  settle
   say "forgelet ${NEW##*/} is installed. There is no systemd here: start it, or start it anew, with"
   echo "$PREFIX/forgelet serve --port $PORT"
 }
@@ -257,7 +285,7 @@ write_launcher() {
   {
     echo '#!/bin/sh'
     echo '# Runs forgelet with the settings of the daemon on this machine. Written by install.sh.'
-    echo "SETTINGS='$SETTINGS' PREFIX='$PREFIX'"
+    echo "SETTINGS='$SETTINGS' FOLDER='$PREFIX/current' BUILT='$NEW'"
     echo "export FORGE_NODE_STATE_DIR='$STATE'"
     if [ -s "$CA" ]; then echo "export SSL_CERT_FILE='$CA'"; fi
     cat <<'END_OF_LAUNCHER'
@@ -267,7 +295,9 @@ if [ -r "$SETTINGS" ]; then
     if eval "[ -z \"\${$name+given}\" ]"; then export "$name=$value"; fi
   done <"$SETTINGS"
 fi
-exec "$PREFIX/current/bin/forgelet" "$@"
+# No version is in use before the first that is ready.
+[ -e "$FOLDER" ] || FOLDER=$BUILT
+exec "$FOLDER/bin/forgelet" "$@"
 END_OF_LAUNCHER
   } >"$PREFIX/forgelet.new"
   chmod 755 "$PREFIX/forgelet.new"

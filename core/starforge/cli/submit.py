@@ -25,6 +25,7 @@ from starforge.errors import InputError, SignInRequired, Unavailable
 from starforge.hardware.profiles import build_resources
 from starforge.wording import count_of, describe_bytes, join_sentences
 from starforge.workspace.config import Setting, parse_setting
+from starforge.workspace.difference import load_difference
 from starforge.workspace.experiment import Experiment, apply_resources, check_experiment, read_experiment
 from starforge.workspace.git import GitStanding
 from starforge.workspace.manifest import Manifest, load_manifest
@@ -148,8 +149,13 @@ def _prepare(name: str, asked: _Asked) -> _Prepared:
         packed = pack_or_recall(manifest, find_memory_folder(), progress)
     check_data_travels(experiment, packed)
     contents = Contents(packed=packed, origin=origin)
-    spec = build_jobspec(experiment, resources, contents)
-    return _Prepared(experiment, manifest, contents, SubmitRequest(spec=spec, allow_dirty=asked.allow_dirty))
+    request = SubmitRequest(
+        spec=build_jobspec(experiment, resources, contents),
+        allow_dirty=asked.allow_dirty,
+        difference=load_difference(manifest, origin) if asked.allow_dirty else None,
+        config=experiment.values,
+    )
+    return _Prepared(experiment, manifest, contents, request)
 
 
 def _choose_resources(experiment: Experiment, profiles: tuple[str, ...]) -> Resources:

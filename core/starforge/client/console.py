@@ -40,8 +40,8 @@ class Rest(NamedTuple):
 def render(submission: api.SubmitRequest) -> dict[str, JsonValue]:
     """The submission as JSON; members at their default are left out, so that an older console can read it."""
     spec = submission.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    whole = {"apiVersion": API_VERSION, "kind": KIND, **spec}
-    return {"spec": whole, "allow_dirty": True} if submission.allow_dirty else {"spec": whole}
+    beside = submission.model_dump(mode="json", exclude={"spec"}, exclude_defaults=True)
+    return {"spec": {"apiVersion": API_VERSION, "kind": KIND, **spec}, **beside}
 
 
 class Console:

@@ -6,9 +6,9 @@ refused by name. Times are Unix seconds by the console's clock.
 
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
-from starforge.contract.jobspec import DigestText, Frozen, JobSpec, Text
+from starforge.contract.jobspec import DigestText, Frozen, JobSpec, Text, WholeValues
 
 API_PREFIX: Final = "/api/v1"
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -17,6 +17,8 @@ CLIENT_PRODUCT: Final = "sf"
 """How the client names itself in `User-Agent`, followed by a slash and its version."""
 PAGE_LIMIT: Final = 500
 """The most items that one page of a list holds."""
+DIFFERENCE_BYTES: Final = 1 << 20
+"""The most that is kept of a difference, in UTF-8."""
 
 HEADER_IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 HEADER_UPLOAD_OFFSET: Final = "Upload-Offset"
@@ -82,11 +84,32 @@ class WhoAmI(Answer):
     token_expires_at: float | None
 
 
+def _bounded(text: str) -> str:
+    if len(text.encode()) > DIFFERENCE_BYTES:
+        message = f"has more than {DIFFERENCE_BYTES} bytes"
+        raise ValueError(message)
+    return text
+
+
+class Difference(Frozen):
+    """How a dirty tree differs from its commit: git's own diff, with new files whole and binary ones named."""
+
+    text: Annotated[str, AfterValidator(_bounded)]
+    is_cut: bool = Field(default=False, description="there was more of it than is kept")
+
+
 class SubmitRequest(Frozen):
-    """`POST /jobs` (with an Idempotency-Key) and `POST /admission`, which decides the same and keeps nothing."""
+    """`POST /jobs` (with an Idempotency-Key) and `POST /admission`, which decides the same and keeps nothing.
+
+    What explains the spec is kept beside it and changes no digest.
+    """
 
     spec: JobSpec
     allow_dirty: bool = False
+    difference: Difference | None = None
+    config: WholeValues | None = Field(
+        default=None, description="the resolved settings, whose digest is `spec.provenance.config_digest`"
+    )
 
 
 class CheckView(Answer):
@@ -173,6 +196,8 @@ class AttemptView(Answer):
     node: str | None = None
     gpus: tuple[str, ...] = ()
     image_id: str | None = None
+    capsule_digest: str | None = Field(default=None, description="None: it was never assembled")
+    runner_digest: str | None = None
     dequeued_at: float
     started_at: float | None = None
     ended_at: float | None = None
@@ -190,6 +215,37 @@ class LogState(Answer):
     missing: tuple[tuple[int, int], ...] = ()
 
 
+class LineageView(Answer):
+    """What is kept of a job's origin beside its spec."""
+
+    rerun_of: str | None = Field(default=None, description="the job whose spec was submitted again")
+    difference_bytes: int | None = Field(default=None, description="None: none is kept")
+    difference_is_cut: bool = False
+    config: dict[str, JsonValue] | None = Field(default=None, description="the resolved settings, where they were sent")
+
+
+class DifferenceView(Answer):
+    """`GET /jobs/{id}/difference`: 404 where none is kept."""
+
+    job: str
+    commit: str | None
+    text: str
+    is_cut: bool = False
+
+
+class InputView(Answer):
+    """What a job reads beside its workspace, as it was pinned: `member` of the spec names it.
+
+    `hub`: `name` is `owner/name@revision`, `version` the commit, null until it is known. `path`: below a data root.
+    `checkpoint`: `name` is the other job, `version` its attempt and step.
+    """
+
+    member: str
+    kind: Literal["hub", "path", "checkpoint"]
+    name: str
+    version: str | None = None
+
+
 class JobDetail(Answer):
     """`GET /jobs/{id}`."""
 
@@ -200,6 +256,8 @@ class JobDetail(Answer):
     events: tuple[EventView, ...]
     attempts: tuple[AttemptView, ...]
     log: LogState
+    inputs: tuple[InputView, ...] = ()
+    lineage: LineageView = LineageView()
 
 
 class JobList(Answer):
@@ -281,6 +339,50 @@ class MethodList(Answer):
     """`GET /methods`."""
 
     items: tuple[MethodView, ...]
+
+
+class RuntimeView(Answer):
+    """One version of the framework that a method runs on. `image` None: nobody publishes one."""
+
+    version: str | None
+    image: str | None
+    python: str = ""
+    modules: dict[str, str] = Field(default_factory=dict)
+
+
+class ParameterView(Answer):
+    """One hyperparameter of a method. `help` is keyed by language; a `default` of null is left to the framework."""
+
+    name: str
+    group: str
+    type: str
+    default: JsonValue = None
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    items: str | None = None
+    help: dict[str, str]
+
+
+class MetricView(Answer):
+    """The curve by which runs of a method are compared."""
+
+    key: str
+    better: Literal["lower", "higher"]
+
+
+class MethodDetail(Answer):
+    """`GET /methods/{name}?version=`: a published method with the hyperparameters of one version of its framework."""
+
+    method: MethodView
+    framework: str
+    version: str | None
+    runtimes: tuple[RuntimeView, ...]
+    roles: tuple[str, ...]
+    needs: tuple[str, ...] = Field(default=(), description="inputs without which no job starts: model, train")
+    parameters: tuple[ParameterView, ...]
+    open_parameters: bool
+    primary_metric: MetricView | None
 
 
 class ProfileView(Answer):

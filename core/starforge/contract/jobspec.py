@@ -56,6 +56,9 @@ def _whole_texts(value: JsonValue) -> JsonValue:
     return value
 
 
+WholeValues = Annotated[dict[str, JsonValue], AfterValidator(_whole_texts)]
+"""Names and JSON values."""
+
 TreePath = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_inside_the_tree)]
 
 
@@ -187,7 +190,7 @@ class Spec(Frozen):
     resources: Resources
     model: ShortText | None = None
     data: Data = Data()
-    hyperparameters: Annotated[dict[str, JsonValue], AfterValidator(_whole_texts)] = Field(default_factory=dict)
+    hyperparameters: WholeValues = Field(default_factory=dict)
     entry: Entry
     workspace: Workspace
     provenance: Provenance = Provenance()

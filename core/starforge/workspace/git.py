@@ -3,16 +3,19 @@
 import os
 import shutil
 import subprocess
+import tempfile
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import IO, Final
 
 from starforge.errors import ProjectError
 
 _TIMEOUT_S: Final = 120
+_TOLD_BYTES: Final = 4096
 _KEPT_VARIABLES: Final = ("PATH", "HOME", "TMPDIR", "SYSTEMROOT", "USERPROFILE", "XDG_CONFIG_HOME")
 _OPTIONS: Final = (
     *("-c", "safe.directory=*"),  # asked only after git itself, with the user's own configuration, trusted the folder
@@ -42,6 +45,8 @@ class Repository:
     root: Path
     prefix: str
     """`root` inside the repository: empty, or a path that ends in a slash."""
+    variables: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What git's environment has beside ours: an index and a store of objects of one's own."""
 
     def ask(self, *args: str) -> bytes:
         """What git prints for `args`, run in `root`. Raises ProjectError when git does not end with 0."""
@@ -49,21 +54,49 @@ class Repository:
 
     def ask_either(self, *args: str, stdin: bytes = b"", also: tuple[int, ...] = (1,)) -> bytes:
         """As `ask`, for commands that say "none" by one of the exit codes `also`."""
-        done = _run(self.root, *_OPTIONS, *args, env=clean_environment(), stdin=stdin)
+        done = _run(self.root, *_OPTIONS, *args, env={**clean_environment(), **self.variables}, stdin=stdin)
         if done.returncode not in {0, *also}:
             why = done.stderr.decode(errors="replace").strip() or f"it ended with {done.returncode}"
-            raise ProjectError(
-                f"git {args[0]} failed in {self.root}",
-                why=why,
-                next_step=f"mend what git says: see `git -C {self.root} status`",
-            )
+            raise _failed(self.root, args[0], why)
         return done.stdout
+
+    def ask_start(self, *args: str, limit_bytes: int) -> bytes:
+        """As `ask`, at most so many bytes of it: git is ended where it would print more."""
+        argv = ["git", *_OPTIONS, *args]
+        with tempfile.TemporaryFile() as told, _start(self, argv, told) as process:
+            clock = threading.Timer(_TIMEOUT_S, process.kill)
+            clock.start()
+            try:
+                content = (process.stdout or told).read(limit_bytes + 1)
+                if len(content) > limit_bytes:
+                    process.kill()
+                    return content[:limit_bytes]
+                code = process.wait()
+            finally:
+                clock.cancel()
+            told.seek(0)
+            why = told.read(_TOLD_BYTES).decode(errors="replace").strip() or f"it ended with {code}"
+        if code != 0:
+            raise _failed(self.root, args[0], why)
+        return content
 
     def find(self, *args: str) -> str | None:
         """One line that git prints for `args`, or None when it ends with an error or prints nothing."""
         done = _run(self.root, *_OPTIONS, *args, env=clean_environment())
         text = os.fsdecode(done.stdout).rstrip("\n")
         return text if done.returncode == 0 and text else None
+
+
+def _start(repository: Repository, argv: list[str], told: IO[bytes]) -> subprocess.Popen[bytes]:
+    env = {**clean_environment(), **repository.variables}
+    return subprocess.Popen(  # noqa: S603 - argv is ours, without a shell
+        argv, cwd=repository.root, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=told
+    )
+
+
+def _failed(root: Path, command: str, why: str) -> ProjectError:
+    next_step = f"mend what git says: see `git -C {root} status`"
+    return ProjectError(f"git {command} failed in {root}", why=why, next_step=next_step)
 
 
 def find_repository(root: Path) -> tuple[GitStanding, Repository | None]:

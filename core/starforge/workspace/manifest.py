@@ -220,7 +220,7 @@ def _find_entry(root: str, path: str, own: Rules) -> Entry | Refusal | None:
         return _check_link(Path(root), path)
     if not stat.S_ISREG(status.st_mode):
         return Refusal(path, _describe_special(status.st_mode))
-    if _looks_secret(path) and own.find_file_answer(path) is not False:
+    if looks_secret(path) and own.find_file_answer(path) is not False:
         return Refusal(path, f"looks like a secret: ignore it, or write !{path} into {IGNORE_FILE} to take it along")
     stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
     return Entry(path, status.st_size, executable=bool(status.st_mode & 0o100), stamp=stamp)
@@ -237,7 +237,8 @@ def _check_link(root: Path, path: str) -> Entry | Refusal:
     return Entry(path, 0, link=target)
 
 
-def _looks_secret(path: str) -> bool:
+def looks_secret(path: str) -> bool:
+    """Whether a file of that name is likely to hold what nobody else may know."""
     name = path.rpartition("/")[2]
     return name in _SECRET_NAMES or (name.startswith(".env.") and not name.endswith(_ENV_SAMPLES))
 

@@ -8,17 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from starforge.contract import jobspec
 from starforge.contract.ids import Digest
+from starforge.contract.remotes import strip_credentials
 from starforge.workspace.git import GitStanding, Repository, find_repository
 from starforge.workspace.manifest import Manifest
 
 _DIRTY_FILES_KEPT: Final = 1000
 _COMPARED_BYTES: Final = 64 << 20
 _LFS: Final = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*oid sha256:([0-9a-f]{64})\n")
-_SCP: Final = re.compile(r"(?:(?P<user>[^@/:]+)(?::[^@/]*)?@)?(?P<host>[^/:@]+):(?P<path>(?!//).*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,21 +82,6 @@ def build_provenance(origin: Origin, config_digest: Digest | None) -> jobspec.Pr
         config_digest=config_digest,
         submodules=tuple(jobspec.Submodule(path=_printable(path), commit=commit) for path, commit in origin.submodules),
     )
-
-
-def strip_credentials(remote: str) -> str:
-    """A remote's address without password, token or query; the user name of an ssh address stays."""
-    if "://" not in remote:
-        scp = _SCP.fullmatch(remote)
-        if scp is None:
-            return remote
-        user = f"{scp['user']}@" if scp["user"] else ""
-        return f"{user}{scp['host']}:{scp['path']}"
-    parts = urlsplit(remote)
-    host = parts.netloc.rpartition("@")[2]
-    user = parts.netloc.rpartition("@")[0].split(":", 1)[0]
-    keeps_user = user and parts.scheme in {"ssh", "git+ssh", "ssh+git"}
-    return f"{parts.scheme}://{user + '@' if keeps_user else ''}{host}{parts.path}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,15 @@
 """Admission as a whole: takes the snapshot, asks the gates, and keeps what passed as a queued job."""
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from starforge.contract.api import AdmissionRecord, SubmitRequest
 from starforge.contract.canonical import digest_bytes
 from starforge.contract.ids import Digest, JobId, new_job_id
-from starforge.contract.jobspec import JobSpec, digest_of
+from starforge.contract.jobspec import JobSpec, digest_of, parse_jobspec
+from starforge.contract.remotes import strip_credentials
 from starforge_console.admission.decide import decide_admission, seal_record
 from starforge_console.admission.gate import Snapshot, Submission
 from starforge_console.admission.inputs import pin_inputs
@@ -16,6 +19,7 @@ from starforge_console.domain.pools import build_pools
 from starforge_console.errors import AdmissionRefused
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.jobs import NewJob, SubmitKey, admit, find_submission
+from starforge_console.ledger.lineages import Lineage, load_lineage, pack_difference
 from starforge_console.ledger.views import load_documents
 from starforge_console.wakeups import INPUTS, QUEUE
 
@@ -31,9 +35,9 @@ class Admission:
 
     async def decide(self, account: Account, request: SubmitRequest) -> AdmissionRecord:
         """What every gate would say of `request` once its workspace is here; keeps nothing."""
-        snapshot = await self._snapshots.take(account, request.spec)
-        submission = Submission(account=account, spec=request.spec, allow_dirty=request.allow_dirty, is_trial=True)
-        return seal_record(self._decide(submission, snapshot, digest_of(request.spec)), None)
+        submission = _build_submission(account, request, is_trial=True)
+        snapshot = await self._snapshots.take(account, submission.spec)
+        return seal_record(self._decide(submission, snapshot, digest_of(submission.spec)), None)
 
     async def submit(self, account: Account, request: SubmitRequest, key: str | None) -> AdmissionRecord:
         """Admit `request` as a queued job; the same `key` with the same request gives the record of the first time.
@@ -44,19 +48,40 @@ class Admission:
             LedgerBusy: too many writes wait.
 
         """
-        spec_digest = digest_of(request.spec)
-        submit_key = None if key is None else _build_key(account, key, spec_digest, allow_dirty=request.allow_dirty)
-        ledger = self._sources.ledger
+        submission = _build_submission(account, request)
+        return await self._admit(submission, _build_lineage(request), key)
+
+    async def rerun(self, account: Account, job_id: str, key: str | None) -> AdmissionRecord:
+        """Admit the spec of job `job_id` once more, as it is and with what is kept beside it, as a job of `account`.
+
+        What was allowed then (a dirty tree) is allowed again.
+
+        Raises:
+            NotFound: there is no such job.
+            AdmissionRefused, Conflict, LedgerBusy: as `submit` does.
+
+        """
+        documents, kept = await self._sources.ledger.read(
+            lambda c: (load_documents(c, job_id), load_lineage(c, job_id))
+        )
+        spec, again = parse_jobspec(json.loads(documents.spec)), JobId(job_id)
+        dirty = spec.spec.provenance.dirty
+        submission = Submission(account=account, spec=spec, allow_dirty=dirty, again=again)
+        return await self._admit(submission, replace(kept, rerun_of=again), key)
+
+    async def _admit(self, submission: Submission, lineage: Lineage, key: str | None) -> AdmissionRecord:
+        account, spec, ledger = submission.account, submission.spec, self._sources.ledger
+        spec_digest = digest_of(spec)
+        submit_key = None if key is None else _build_key(submission, key, spec_digest)
         known = None if submit_key is None else await ledger.read(lambda c: find_submission(c, submit_key))
         if known is not None:
             return await self._load_record(known)
-        snapshot = await self._snapshots.take(account, request.spec)
-        submission = Submission(account=account, spec=request.spec, allow_dirty=request.allow_dirty)
+        snapshot = await self._snapshots.take(account, spec)
         decided = self._decide(submission, snapshot, spec_digest)
         if decided.refusals:
             raise AdmissionRefused(decided.refusals)
         record = seal_record(decided, new_job_id())
-        job = _build_job(account, request.spec, record, pin_inputs(request.spec, snapshot))
+        job = replace(_build_job(account, spec, record, pin_inputs(spec, snapshot)), lineage=lineage)
         admitted = await ledger.write(lambda c: admit(c, job, submit_key, record.decided_at))
         if admitted != job.id:
             return await self._load_record(admitted)
@@ -71,9 +96,37 @@ class Admission:
         return AdmissionRecord.model_validate_json(documents.admission)
 
 
-def _build_key(account: Account, key: str, spec_digest: Digest, *, allow_dirty: bool) -> SubmitKey:
-    body = digest_bytes(f"{spec_digest} allow_dirty={allow_dirty}".encode())
-    return SubmitKey(user_id=account.user_id, key=key, body_digest=body)
+def _build_submission(account: Account, request: SubmitRequest, *, is_trial: bool = False) -> Submission:
+    """What was sent, with nothing secret in the address of its remote: a client may not be ours."""
+    spec = request.spec
+    remote = spec.spec.provenance.remote
+    shown = None if remote is None else strip_credentials(remote) or None
+    if shown != remote:
+        origin = spec.spec.provenance.model_copy(update={"remote": shown})
+        spec = spec.model_copy(update={"spec": spec.spec.model_copy(update={"provenance": origin})})
+    return Submission(
+        account=account,
+        spec=spec,
+        allow_dirty=request.allow_dirty,
+        is_trial=is_trial,
+        difference=request.difference,
+        config=request.config,
+        lost_credentials=shown != remote,
+    )
+
+
+def _build_lineage(request: SubmitRequest) -> Lineage:
+    difference, config = request.difference, request.config
+    return Lineage(
+        difference=None if difference is None else pack_difference(difference.text, is_cut=difference.is_cut),
+        config=None if config is None else json.dumps(config, ensure_ascii=False),
+    )
+
+
+def _build_key(submission: Submission, key: str, spec_digest: Digest) -> SubmitKey:
+    again = f" again={submission.again}" if submission.again else ""
+    body = digest_bytes(f"{spec_digest} allow_dirty={submission.allow_dirty}{again}".encode())
+    return SubmitKey(user_id=submission.account.user_id, key=key, body_digest=body)
 
 
 def _build_job(account: Account, spec: JobSpec, record: AdmissionRecord, inputs: JobInputs) -> NewJob:

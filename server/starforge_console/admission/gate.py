@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from starforge.contract.api import RefusalView
+from starforge.contract.api import Difference, RefusalView
+from starforge.contract.canonical import Json
 from starforge.contract.executor import Capabilities, FleetView
+from starforge.contract.ids import JobId
 from starforge.contract.jobspec import JobSpec
 from starforge.recipes.model import Recipe
 from starforge_console.admission.images import ImagePattern
@@ -17,12 +19,19 @@ from starforge_console.ledger.fleets import Fleet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What was sent, and by whom. `is_trial`: nothing of it is kept, so that its workspace may still be to come."""
+    """What was sent, and by whom. `is_trial`: nothing of it is kept, so that its workspace may still be to come.
+
+    `again` is the job whose spec it is, with whatever that job keeps beside it.
+    """
 
     account: Account
     spec: JobSpec
     allow_dirty: bool
     is_trial: bool = False
+    difference: Difference | None = None
+    config: Mapping[str, Json] | None = None
+    lost_credentials: bool = False
+    again: JobId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

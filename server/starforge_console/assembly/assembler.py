@@ -16,7 +16,13 @@ from starforge.contract.launch import IMAGE_USER, LaunchRequest, Secret, parse_u
 from starforge.errors import LaunchRefused, NodeFault
 from starforge.recipes.model import Recipe
 from starforge_console.assembly.build import Placed, build_capsule, build_request
-from starforge_console.assembly.capsule import make_folders, make_own_folders, write_capsule, write_control
+from starforge_console.assembly.capsule import (
+    load_runner_digest,
+    make_folders,
+    make_own_folders,
+    write_capsule,
+    write_control,
+)
 from starforge_console.assembly.inputs import BoundInput, bind_inputs
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.assembly.tokens import attempt_token
@@ -26,6 +32,7 @@ from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import Fleet
 from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.jobs import load_spec
+from starforge_console.ledger.lineages import note_assembled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +83,10 @@ class Assembler:
         """
         text, inputs = await self._ledger.read(lambda c: (load_spec(c, job.id), load_inputs(c, job.id)))
         self._require_had(inputs)
-        return await asyncio.to_thread(self._prepare, parse_jobspec(json.loads(text)), inputs, job)
+        request, runner = await asyncio.to_thread(self._prepare, parse_jobspec(json.loads(text)), inputs, job)
+        capsule = request.capsule_digest
+        await self._ledger.write(lambda c: note_assembled(c, request.attempt, capsule, runner))
+        return request
 
     async def tell(self, attempt: AttemptId, desired: Desired, grace_s: float | None, sequence: int) -> None:
         """Write the desired state where the attempt's runner looks."""
@@ -93,7 +103,7 @@ class Assembler:
             if refusal:
                 raise LaunchRefused(f"an input cannot be had: {refusal}", next_step="mend that, then submit again")
 
-    def _prepare(self, spec: JobSpec, inputs: JobInputs, job: JobInFlight) -> LaunchRequest:
+    def _prepare(self, spec: JobSpec, inputs: JobInputs, job: JobInFlight) -> tuple[LaunchRequest, Digest]:
         recipe = self._catalog.get(spec.spec.recipe.name)
         if recipe is None:
             raise LaunchRefused(
@@ -109,6 +119,7 @@ class Assembler:
             make_folders(layout.writable(), owner)
             make_own_folders((layout.capsule, layout.mount.parent, layout.mount))
             digest = write_capsule(layout.capsule, build_capsule(spec, recipe, placed), self._settings.runner)
+            runner = load_runner_digest(layout.capsule)
         except OSError as error:
             raise NodeFault(
                 f"the storage refused the attempt's files: {error.strerror}",
@@ -116,7 +127,7 @@ class Assembler:
                 next_step="look at the storage root's space and rights",
             ) from error
         secrets = {INGEST_TOKEN_NAME: Secret(self.token(placed.attempt))}
-        return build_request(spec, placed, storage, digest, secrets)
+        return build_request(spec, placed, storage, digest, secrets), runner
 
     def _require_workspace(self, digest: Digest) -> None:
         if not self._settings.storage.blob(digest).is_file():

@@ -42,6 +42,13 @@ def write_capsule(folder: Path, capsule: c.Capsule, runner: Path) -> Digest:
     return digest_bytes(listing)
 
 
+def load_runner_digest(folder: Path) -> Digest:
+    """The digest of the runner in a capsule that is whole, as its sums have it: the runner of when it was written."""
+    lines = (folder / c.SUMS_FILE).read_text("utf-8").splitlines()
+    sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    return Digest(f"sha256:{sums[c.RUNNER_FILE]}")
+
+
 def store_runner(storage: StorageLayout) -> Path:
     """Build runner.pex into the blobs, under its digest; what is there already is kept."""
     incoming = storage.root / "blobs"

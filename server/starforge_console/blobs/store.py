@@ -76,6 +76,10 @@ class BlobStore:
         except FileNotFoundError:
             return None
 
+    def locate(self, digest: Digest) -> Path:
+        """Where the blob lies, if it is here."""
+        return locate_blob(self._root, digest)
+
     async def find_size(self, digest: Digest) -> int | None:
         """The same without keeping the event loop waiting."""
         return await asyncio.to_thread(self.find_size_now, digest)

@@ -12,9 +12,18 @@ from starforge.errors import Conflict, NotFound
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
 from starforge_console.ledger.fleets import is_deleted
 from starforge_console.ledger.inputs import list_starting_from, write_inputs
+from starforge_console.ledger.lineages import Lineage, keep_lineage
 from starforge_console.ledger.moves import Change, Guard, JobRef, enter, move, note_timeline
 from starforge_console.ledger.pools import write_pools
-from starforge_console.ledger.tables import attempt_outputs, attempts, event_marks, events, idempotency, jobs
+from starforge_console.ledger.tables import (
+    attempt_outputs,
+    attempts,
+    event_marks,
+    events,
+    idempotency,
+    jobs,
+    lineages,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +45,7 @@ class NewJob:
     max_runtime_s: float | None
     retries: int
     inputs: JobInputs = field(default_factory=dict)
+    lineage: Lineage = field(default_factory=Lineage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +76,10 @@ def admit(connection: Connection, job: NewJob, key: SubmitKey | None, now: float
     values |= {"pools": write_pools(job.pools), "inputs": write_inputs(job.inputs)}
     values["starts_from"] = start.job if isinstance(start, CheckpointInput) else None
     values["retries_left"] = values.pop("retries")
-    enter(connection, values, Reason.ADMITTED, now)
+    lineage: Lineage = values.pop("lineage")
+    told = f"the spec of {lineage.rerun_of}, submitted again" if lineage.rerun_of else ""
+    enter(connection, values, Reason.ADMITTED, now, told)
+    keep_lineage(connection, job.id, lineage)
     if key is not None:
         connection.execute(insert(idempotency), {**asdict(key), "job_id": job.id, "at": now})
     return job.id
@@ -160,7 +173,7 @@ def delete_job(connection: Connection, job_id: JobId) -> list[AttemptId]:
     found = list_deletable(connection, job_id)
     for told in (attempt_outputs, event_marks):
         connection.execute(delete(told).where(told.c.attempt.in_(found)))
-    for table in (events, idempotency, attempts):
+    for table in (events, idempotency, attempts, lineages):
         connection.execute(delete(table).where(table.c.job_id == job_id))
     connection.execute(delete(jobs).where(jobs.c.id == job_id))
     return found

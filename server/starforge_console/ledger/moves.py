@@ -44,8 +44,8 @@ class Guard:
     lease: str | None = None
 
 
-def enter(connection: Connection, values: Mapping[str, Any], reason: Reason, now: float) -> None:
-    """Keep a new job, whose own columns are `values`, in the state in which `reason` begins it."""
+def enter(connection: Connection, values: Mapping[str, Any], reason: Reason, now: float, note: str = "") -> None:
+    """Keep a new job, whose own columns are `values`, in the state that `reason` begins; `note` is for people."""
     state = advance(None, reason)
     # Values beside the statements, not in them: submits are many, and building the values in costs as much again.
     connection.execute(
@@ -64,7 +64,7 @@ def enter(connection: Connection, values: Mapping[str, Any], reason: Reason, now
         },
     )
     event = _build_event(JobRef(id=values["id"], state=state, version=1), (state, reason), now)
-    connection.execute(insert(events), event)
+    connection.execute(insert(events), event | {"note": note})
 
 
 def move(

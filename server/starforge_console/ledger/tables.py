@@ -148,6 +148,9 @@ attempts = Table(
     Column("costs_retry", Boolean, nullable=False),
     Column("gpus", Text, nullable=False),
     Column("image_id", Text),
+    # Of the capsule that the attempt was assembled with, and of the runner in it.
+    Column("capsule_digest", Text),
+    Column("runner_digest", Text),
     Column("outputs", Text),
     Column("produced_bytes", Integer),
     Column("finalised_at", Float),
@@ -155,6 +158,20 @@ attempts = Table(
     UniqueConstraint("job_id", "number"),
     Index("ix_attempts_cleaned_at", "cleaned_at", "ended_at"),
 )
+
+lineages = Table(
+    "lineages",
+    ledger,
+    Column("job_id", Text, ForeignKey("jobs.id"), primary_key=True),
+    # Without a reference: the job of before may be deleted.
+    Column("rerun_of", Text),
+    # zstd
+    Column("difference", LargeBinary),
+    Column("difference_bytes", Integer),
+    Column("difference_is_cut", Boolean, nullable=False),
+    Column("config", Text),
+)
+"""What explains a job's spec: long texts that only its own page reads."""
 
 events = Table(
     "events",

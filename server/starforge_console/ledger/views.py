@@ -78,6 +78,8 @@ class AttemptRecord:
     evidence: dict[str, Any]
     gpus: tuple[str, ...]
     image_id: str | None
+    capsule_digest: str | None
+    runner_digest: str | None
     outputs: dict[str, Any] | None
     produced_bytes: int | None
     finalised_at: float | None
@@ -146,6 +148,8 @@ def _attempt(row: Row[Any]) -> AttemptRecord:
         evidence=json.loads(row.evidence) if row.evidence else {},
         gpus=tuple(json.loads(row.gpus)),
         image_id=row.image_id,
+        capsule_digest=row.capsule_digest,
+        runner_digest=row.runner_digest,
         outputs=json.loads(row.outputs) if row.outputs else None,
         produced_bytes=row.produced_bytes,
         finalised_at=row.finalised_at,

@@ -1,18 +1,25 @@
 """Routes that say who answers, and what is on offer."""
 
-from typing import Final
+import asyncio
+from typing import Annotated, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path, Query
 
 import starforge
-from starforge.contract.api import Meta, MethodList, ProfileList
+from starforge.contract.api import Meta, MethodDetail, MethodList, ProfileList
 from starforge.contract.jobspec import API_VERSION
+from starforge.errors import NotFound
+from starforge.recipes.model import Recipe
+from starforge.wording import describe_nearest
 from starforge_console.fleets.profiles import build_profiles_of
-from starforge_console.web.deps import OLDEST_CLIENT, Reader, Services
+from starforge_console.web.catalog_views import build_method_detail
+from starforge_console.web.deps import OLDEST_CLIENT, ApiServices, Reader, Services
 from starforge_console.web.problems import problem_responses
 from starforge_console.web.views import build_method, build_profiles
 
-FEATURES: Final = ("curves", "events", "logs", "outputs", "stop")
+FEATURES: Final = ("curves", "events", "inputs", "lineage", "logs", "outputs", "quotas", "stop")
+
+Part = Annotated[str, Path(max_length=40)]
 
 router = APIRouter(tags=["console"])
 
@@ -26,7 +33,41 @@ async def describe_server() -> Meta:
 @router.get("/methods", responses=problem_responses(401, 403))
 async def list_methods(services: Services, _account: Reader) -> MethodList:
     """The methods that are published here."""
-    return MethodList(items=tuple(build_method(recipe) for _, recipe in sorted(services.catalog.items())))
+    return MethodList(items=tuple(map(build_method, await load_published(services))))
+
+
+@router.get("/methods/{framework}/{method}", responses=problem_responses(401, 403, 404))
+async def show_method(
+    services: Services,
+    _account: Reader,
+    framework: Part,
+    method: Part,
+    version: Annotated[str | None, Query(max_length=100)] = None,
+) -> MethodDetail:
+    """A published method with the hyperparameters of one version of its framework, the newest where none is named."""
+    recipe, chosen = await find_published(services, f"{framework}/{method}", version)
+    return build_method_detail(recipe, chosen)
+
+
+async def load_published(services: ApiServices) -> list[Recipe]:
+    """The published recipes by name; they may have to be read first."""
+    return await asyncio.to_thread(lambda: [services.catalog[name] for name in sorted(services.catalog)])
+
+
+async def find_published(services: ApiServices, name: str, version: str | None) -> tuple[Recipe, str | None]:
+    """The published recipe of that name and the version of its framework that is meant. Raises NotFound."""
+    if name not in services.catalog:
+        raise NotFound(f"the method {name!r} is not published here", next_step=describe_nearest(name, services.catalog))
+    recipe = await asyncio.to_thread(services.catalog.__getitem__, name)
+    published = recipe.framework_versions
+    if version is None:
+        return recipe, published[0] if published else None
+    if version not in published:
+        raise NotFound(
+            f"{name} on {recipe.framework} {version!r} is not published here",
+            next_step=describe_nearest(version, published),
+        )
+    return recipe, version
 
 
 @router.get("/profiles", responses=problem_responses(401, 403))

@@ -23,6 +23,8 @@ from starforge_console.web.problems import render_error
 from starforge_console.web.room import Hold, Room
 
 REQUEST_BYTES: Final = 1 << 20
+SUBMISSION_BYTES: Final = 4 << 20
+"""A JobSpec, its settings, and a difference of which every other byte is escaped."""
 FORM_BYTES: Final = 256 << 10
 DEEPEST: Final = 64
 IN_FLIGHT_BYTES: Final = 64 << 20
@@ -36,6 +38,7 @@ _BRACKETS: Final = re.compile(rb"[\[\]{}]")
 _DIGITS: Final = sys.int_info.default_max_str_digits
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (_DIGITS + 1))
 _PLAIN: Final = "identity"
+_SUBMISSIONS: Final = frozenset({f"{API_PREFIX}/jobs", f"{API_PREFIX}/admission"})
 _STREAMED: Final = ("PUT", f"{API_PREFIX}/blobs/")
 
 
@@ -70,7 +73,7 @@ class BodyGuard:
         is_api = _is_api(scope)
         if is_api:
             account = await _accounts_of(scope).authenticate(headers.get("authorization"), peer)
-            hold, limit_bytes = held.enter_context(self._members.hold(account.user)), REQUEST_BYTES
+            hold, limit_bytes = held.enter_context(self._members.hold(account.user)), _limit_bytes(scope)
         else:
             hold, limit_bytes = held.enter_context(self._strangers.hold(peer)), FORM_BYTES
         _check_encoding(headers.get("content-encoding", _PLAIN))
@@ -133,6 +136,10 @@ def _is_api(scope: Scope) -> bool:
 def _has_no_body(scope: Scope) -> bool:
     names = {name for name, _ in scope["headers"]}
     return b"content-length" not in names and b"transfer-encoding" not in names
+
+
+def _limit_bytes(scope: Scope) -> int:
+    return SUBMISSION_BYTES if scope["path"] in _SUBMISSIONS else REQUEST_BYTES
 
 
 def _is_streamed(scope: Scope) -> bool:

@@ -18,6 +18,8 @@ from starforge.contract.api import (
 )
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import JobState
+from starforge_console.ledger.inputs import load_inputs
+from starforge_console.ledger.lineages import load_lineage
 from starforge_console.ledger.listing import count_jobs, load_line, search_jobs
 from starforge_console.ledger.search import ACTIVE, JobSearch
 from starforge_console.ledger.views import (
@@ -27,12 +29,14 @@ from starforge_console.ledger.views import (
 )
 from starforge_console.web.attempts import load_log_state
 from starforge_console.web.deps import Reader, Services, Submitter
+from starforge_console.web.input_views import build_inputs
 from starforge_console.web.problems import problem_responses
 from starforge_console.web.views import (
     build_attempt,
     build_cursor,
     build_event,
     build_job,
+    build_lineage,
     parse_cursor,
 )
 
@@ -105,8 +109,15 @@ async def count_all_jobs(
 @router.get("/jobs/{job_id}", response_model=JobDetail, responses=problem_responses(401, 403, 404))
 async def show_job(services: Services, _account: Reader, job_id: str) -> Response:
     """Everything about one job."""
-    line, documents, events, attempts = await services.ledger.read(
-        lambda c: (load_line(c, job_id), load_documents(c, job_id), list_events(c, job_id), list_attempts(c, job_id))
+    line, documents, events, attempts, lineage, inputs = await services.ledger.read(
+        lambda c: (
+            load_line(c, job_id),
+            load_documents(c, job_id),
+            list_events(c, job_id),
+            list_attempts(c, job_id),
+            load_lineage(c, job_id),
+            load_inputs(c, job_id),
+        )
     )
     detail = JobDetail(
         job=build_job(line),
@@ -116,6 +127,8 @@ async def show_job(services: Services, _account: Reader, job_id: str) -> Respons
         events=tuple(map(build_event, events)),
         attempts=tuple(map(build_attempt, attempts)),
         log=await load_log_state(services, attempts[-1] if attempts else None),
+        lineage=build_lineage(lineage),
+        inputs=build_inputs(inputs),
     )
     return _json(detail.model_dump_json())
 

@@ -12,6 +12,7 @@ from starforge.contract.api import (
     EventView,
     FileView,
     JobView,
+    LineageView,
     LogState,
     MethodView,
     Outputs,
@@ -22,6 +23,7 @@ from starforge.contract.ids import AttemptId, is_job_id
 from starforge.errors import InputError
 from starforge.hardware.profiles import Profile
 from starforge.recipes.model import Recipe
+from starforge_console.ledger.lineages import Lineage
 from starforge_console.ledger.listing import JobLine
 from starforge_console.ledger.reports import Output
 from starforge_console.ledger.views import AttemptRecord, EventRecord, JobRecord
@@ -73,6 +75,8 @@ def build_attempt(record: AttemptRecord) -> AttemptView:
         node=record.node,
         gpus=record.gpus,
         image_id=record.image_id,
+        capsule_digest=record.capsule_digest,
+        runner_digest=record.runner_digest,
         dequeued_at=record.dequeued_at,
         started_at=record.started_at,
         ended_at=record.ended_at,
@@ -80,6 +84,17 @@ def build_attempt(record: AttemptRecord) -> AttemptView:
         reason=record.reason,
         costs_retry=record.costs_retry,
         evidence=record.evidence,
+    )
+
+
+def build_lineage(lineage: Lineage) -> LineageView:
+    """What is kept of a job's origin; its difference is asked for by itself."""
+    difference = lineage.difference
+    return LineageView(
+        rerun_of=lineage.rerun_of,
+        difference_bytes=difference.bytes if difference else None,
+        difference_is_cut=difference.is_cut if difference else False,
+        config=None if lineage.config is None else json.loads(lineage.config),
     )
 
 

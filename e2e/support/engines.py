@@ -141,7 +141,11 @@ class PrivateEngine:
             self.run("sh", "-c", f"head -c 8k /dev/zero > {place}/ballast || true")
             yield
         finally:
-            self.run("umount", str(place))
+            self.uncover(place)
+
+    def uncover(self, place: Path) -> None:
+        """Take away what was mounted over `place`, also while somebody has a file open there."""
+        self.run("umount", "--lazy", str(place))
 
     def reboot(self) -> None:
         """Every process of the machine dies, then it starts anew."""

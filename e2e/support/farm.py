@@ -125,7 +125,7 @@ class Machine:
 
     def find_storage(self, console: ConsoleProcess) -> None:
         """Mount it again."""
-        self.engine.run("umount", str(console.storage))
+        self.engine.uncover(console.storage)
 
     @contextlib.contextmanager
     def full(self, folder: str) -> Iterator[None]:

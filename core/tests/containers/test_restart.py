@@ -174,6 +174,21 @@ def test_an_engine_without_the_gpu_runtime_is_a_node_fault(
     assert not isinstance(see(host, request.attempt), Seen)
 
 
+def test_a_disk_has_room_again_though_a_file_is_open_there(machine: PrivateEngine, tmp_path: Path) -> None:
+    place, release = machine.root / "data" / "tmp", tmp_path / "release"
+    hold = f"exec 3> {place}/held; echo held; until [ -e {release} ]; do sleep 0.05; done"
+    with (tmp_path / "log").open("wb") as log:
+        try:
+            with machine.full("tmp"):
+                holder = machine.spawn(["sh", "-c", hold], log)
+                wait_until(lambda: (tmp_path / "log").read_text() == "held\n", "the file to be open")
+            assert str(place) not in machine.run("cat", "/proc/mounts")
+            machine.run("sh", "-c", f"head -c 64k /dev/zero > {place}/fits && rm {place}/fits")
+        finally:
+            release.touch()
+    assert holder.wait(timeout=20) == 0
+
+
 def test_a_private_engine_ends_with_the_process_that_made_it(tmp_path: Path) -> None:
     obstacle = find_obstacle()
     if obstacle:

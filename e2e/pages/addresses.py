@@ -25,6 +25,8 @@ NAMES = (
     "undrain",
     "remove",
     "mark-lost",
+    "catalog",
+    "method",
     "tokens",
     "missing",
 )
@@ -52,6 +54,8 @@ def address_of(sample: Sample, name: str) -> str:
         "fleet": fleet,
         "new-fleet": "/new-fleet",
         **{act: f"{fleet}/nodes/{sample.node}/{act}" for act in ("drain", "undrain", "remove", "mark-lost")},
+        "catalog": "/catalog",
+        "method": "/catalog/trl/sft",
         "tokens": "/tokens",
         "missing": "/jobs/jaaaaaaaaa",
     }[name]

@@ -13,7 +13,7 @@ from starforge import __version__
 from starforge.cli.run import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from starforge.contract.launch import Secret
     from starforge_console.ledger.database import Database
@@ -155,6 +155,79 @@ def add_user(name: str, role: str) -> None:
     with _open_ledger(settings) as ledger:
         code = issue_sign_in_code(ledger, create_user(ledger, name, role, time.time()), time.time())
     click.echo(_link(settings, code))
+
+
+@user.command("team")
+@click.argument("name")
+@click.argument("team", required=False)
+@click.option("--none", "leave", is_flag=True, help="Let the user belong to no team.")
+def set_team(name: str, team: str | None, *, leave: bool) -> None:
+    """Let a user belong to a team, whose quota then binds the user's jobs beside the user's own.
+
+    A user belongs to one team at most. The console may be running.
+    """
+    from starforge_console.accounts.quota_command import put_in_team  # noqa: PLC0415 - a help text needs none of it
+
+    if leave == (team is not None):
+        raise click.UsageError("name a team, or give --none")
+    with _open_ledger(_load_settings()) as ledger:
+        put_in_team(ledger, name, team)
+
+
+@main.group(cls=_Commands)
+def quota() -> None:
+    """What users and teams may hold at once."""
+
+
+def _holder_options(command: "Callable[..., None]") -> "Callable[..., None]":
+    options = (
+        click.option("--user", metavar="NAME", help="The user whose limit it is."),
+        click.option("--team", metavar="NAME", help="The team whose limit it is."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@quota.command("set")
+@_holder_options
+@click.option("--gpus", metavar="N", help="So many GPUs at once.")
+@click.option("--jobs", metavar="N", help="So many running jobs at once.")
+@click.option("--series", metavar="NAMES", help="Only GPUs of these series, such as h200,l40s.")
+def set_quota(user: str | None, team: str | None, **limits: str | None) -> None:
+    """Limit a user or a team; what is not named stays as it is, and `none` takes a limit away.
+
+    A job that could never start under a limit is refused; one that is only over it now waits in the queue. What runs
+    already goes on. The console may be running: it minds a change within seconds.
+    """
+    from starforge_console.accounts.quota_command import set_quota  # noqa: PLC0415 - a help text needs none of it
+
+    with _open_ledger(_load_settings()) as ledger:
+        set_quota(ledger, user, team, {name: text for name, text in limits.items() if text is not None})
+
+
+@quota.command("ls")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with a stable schema.")
+def list_quotas(*, as_json: bool) -> None:
+    """Show every limit and what is held under it now.
+
+    The JSON holds items: a list of kind (user or team), name, gpus, jobs and series (null: no limit), and held with
+    gpus and jobs.
+    """
+    from starforge_console.accounts.quota_command import show_quotas  # noqa: PLC0415 - a help text needs none of it
+
+    with _open_ledger(_load_settings()) as ledger:
+        show_quotas(ledger, as_json=as_json)
+
+
+@quota.command("rm")
+@_holder_options
+def remove_quota(user: str | None, team: str | None) -> None:
+    """Take every limit of a user or a team away."""
+    from starforge_console.accounts.quota_command import remove_quota  # noqa: PLC0415 - a help text needs none of it
+
+    with _open_ledger(_load_settings()) as ledger:
+        remove_quota(ledger, user, team)
 
 
 @main.group(cls=_Commands)

@@ -6,7 +6,7 @@ What could never start under a limit is refused; what is only over it now waits 
 from starforge.contract.api import RefusalView
 from starforge_console.admission.gate import Snapshot, Submission, Verdict
 from starforge_console.domain.pools import build_pools
-from starforge_console.domain.quota import Holder, Limit, find_never
+from starforge_console.domain.quota import Holder, find_never
 from starforge_console.domain.waiting import describe_waiting
 
 
@@ -21,7 +21,7 @@ class QuotaGate:
         limits = snapshot.usage.quotas.list_limits(user_id)
         if not limits:
             return Verdict(message="no limit")
-        against = "; ".join(f"{holder}: {_describe(limit)}" for holder, limit in limits)
+        against = "; ".join(f"{holder}: {limit}" for holder, limit in limits)
         never = [(holder, find_never(limit, pools)) for holder, limit in limits]
         refusals = tuple(self._refuse(holder, why) for holder, why in never if why)
         if refusals:
@@ -42,12 +42,3 @@ class QuotaGate:
             why=why,
             next_step="ask for what it allows, or an administrator for more",
         )
-
-
-def _describe(limit: Limit) -> str:
-    parts = [
-        *([f"{limit.gpus} GPUs at once"] if limit.gpus is not None else []),
-        *([f"{limit.jobs} jobs at once"] if limit.jobs is not None else []),
-        *([f"series {', '.join(sorted(limit.series)) or 'none'}"] if limit.series is not None else []),
-    ]
-    return ", ".join(parts) or "no limit"

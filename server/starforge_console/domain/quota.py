@@ -36,6 +36,14 @@ class Limit:
     jobs: int | None = None
     series: frozenset[str] | None = None
 
+    def __str__(self) -> str:
+        parts = [
+            *([f"{count_of(self.gpus, 'GPU')} at once"] if self.gpus is not None else []),
+            *([f"{count_of(self.jobs, 'job')} at once"] if self.jobs is not None else []),
+            *([f"series {', '.join(sorted(self.series)) or 'none'}"] if self.series is not None else []),
+        ]
+        return ", ".join(parts) or "no limit"
+
 
 NO_LIMIT: Final = Limit()
 

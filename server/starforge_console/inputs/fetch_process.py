@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 FILES_AT_ONCE: Final = 4
 TOLD_EVERY_S: Final = 0.5
 _CHUNK_BYTES: Final = 1 << 20
+_WRITTEN_AT_ONCE_BYTES: Final = 64 << 10
+"""The library keeps so much in memory before it writes; its own 10 MiB would be lost with every cut of a slow line."""
 _UMASK: Final = 0o022
 """The job's user reads what the console's user fetched."""
 
@@ -97,9 +99,10 @@ def _fetch_and_explain(wanted: Wanted) -> dict[str, Any]:
 
 
 def _fetch(wanted: Wanted) -> None:
-    from huggingface_hub import HfApi  # noqa: PLC0415 - as above
+    from huggingface_hub import HfApi, constants  # noqa: PLC0415 - as above
     from huggingface_hub.hf_api import RepoFile  # noqa: PLC0415 - the same
 
+    constants.DOWNLOAD_CHUNK_SIZE = _WRITTEN_AT_ONCE_BYTES
     api = HfApi(endpoint=wanted.endpoint, token=wanted.token or False)
     listed = api.list_repo_tree(wanted.repo, recursive=True, revision=wanted.commit, repo_type=wanted.kind)
     files = [_check_path(one) for one in listed if isinstance(one, RepoFile)]

@@ -1,15 +1,17 @@
 """Teams and limits in the ledger, and what counts against them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from starforge.contract.states import HOLDS_A_PLACE
-from starforge_console.domain.quota import TEAM, USER, Holder, HolderKind, Limit, Member, Quotas, Usage
+from starforge_console.domain.quota import NO_LIMIT, TEAM, USER, Holder, HolderKind, Limit, Member, Quotas, Usage
 from starforge_console.ledger.tables import jobs, quotas, users
 
-_HOLDING = [state.value for state in HOLDS_A_PLACE]
-_KINDS: dict[str, HolderKind] = {"user": USER, "team": TEAM}
+_HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
+_KINDS: Final[dict[str, HolderKind]] = {"user": USER, "team": TEAM}
 
 
 def load_quotas(connection: Connection) -> Quotas:
@@ -44,12 +46,15 @@ def list_held(connection: Connection) -> Sequence[tuple[int, str, int]]:
     return [(row[0], row[1], row[2]) for row in connection.execute(select(*columns).where(jobs.c.state.in_(_HOLDING)))]
 
 
-def keep_limit(connection: Connection, holder: Holder, limit: Limit) -> None:
-    """Let `limit` be the holder's, whatever it was before."""
+def change_parts(connection: Connection, holder: Holder, parts: Mapping[str, Any]) -> Limit:
+    """The holder's limit with these parts of it changed; one that limits nothing is not kept."""
+    limit = replace(load_quotas(connection).limits.get(holder, NO_LIMIT), **parts)
     drop_limit(connection, holder)
-    series = None if limit.series is None else " ".join(sorted(limit.series))
-    values = {"kind": holder.kind, "name": holder.name, "gpus": limit.gpus, "jobs": limit.jobs, "series": series}
-    connection.execute(insert(quotas), values)
+    if limit != NO_LIMIT:
+        series = None if limit.series is None else " ".join(sorted(limit.series))
+        values = {"kind": holder.kind, "name": holder.name, "gpus": limit.gpus, "jobs": limit.jobs, "series": series}
+        connection.execute(insert(quotas), values)
+    return limit
 
 
 def drop_limit(connection: Connection, holder: Holder) -> bool:

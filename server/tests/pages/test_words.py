@@ -1,16 +1,18 @@
 import re
 from itertools import chain
 from string import Formatter
+from typing import get_args
 
 import pytest
 from markupsafe import Markup
 
 from starforge.contract.states import JobState, Reason
+from starforge.recipes.model import ParameterType
 from starforge.wording import TIME_UNITS
 from starforge_console.accounts.tokens import Scope
 from starforge_console.settings.console import FleetKind
 from starforge_console.web.i18n.words import CHINESE, ENGLISH, choose_language, load_words
-from starforge_console.web.pages import fleets, jobs
+from starforge_console.web.pages import catalog, fleets, jobs
 from starforge_console.web.pages.fleet_map import STATES, STATUSES
 from starforge_console.web.pages.fleet_nodes import Act
 from starforge_console.web.pages.look import TEMPLATES
@@ -52,6 +54,9 @@ def built_codes() -> set[str]:
         *(f"advice.{status}" for status in STATUSES if status != "ready"),
         *(f"act.{act}" for act in Act),
         *(f"ask.{act}.{part}" for act in Act for part in ("title", "what", "do")),
+        *(f"catalog.better.{better}" for better in ("lower", "higher")),
+        *(f"catalog.type.{kind}" for kind in get_args(ParameterType)),
+        *(f"group.{group}" for group in catalog.GROUPS),
         *(f"join.{form}" for form in ("sudo", "wget", "private_ca")),
     }
 

@@ -5,6 +5,7 @@ from fastapi import FastAPI
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.pages import (
     assets,
+    catalog,
     fleet_delete,
     fleet_live,
     fleet_nodes,
@@ -18,7 +19,7 @@ from starforge_console.web.pages import (
 from starforge_console.web.pages.errors import answer_errors
 from starforge_console.web.pages.services import build_page_services
 
-MODULES = (assets, preferences, jobs, job, fleets, fleet_delete, fleet_nodes, tokens, live, fleet_live)
+MODULES = (assets, preferences, jobs, job, catalog, fleets, fleet_delete, fleet_nodes, tokens, live, fleet_live)
 
 
 def add_page_routes(app: FastAPI) -> None:

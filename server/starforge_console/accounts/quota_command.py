@@ -1,0 +1,75 @@
+"""What `starforge-console quota` and `user team` do and print."""
+
+from starforge.cli.output import note, print_json, print_table
+from starforge.wording import count_of
+from starforge_console.accounts.quotas import (
+    QuotaLine,
+    change_limit,
+    change_team,
+    find_holder,
+    list_quotas,
+    list_team,
+    remove_limit,
+)
+from starforge_console.domain.quota import Holder
+from starforge_console.ledger.database import Database
+
+
+def set_quota(ledger: Database, user: str | None, team: str | None, changes: dict[str, str]) -> None:
+    """Change the limit of a user or team, and say what it is now. Raises InputError, NotFound."""
+    holder = find_holder(ledger, user, team)
+    limit = change_limit(ledger, holder, changes)
+    note(f"{holder}: {limit}")
+    if holder.kind == "team" and not list_team(ledger, holder.name):
+        note(f"nobody is in team {holder.name} yet: starforge-console user team USER {holder.name}")
+
+
+def remove_quota(ledger: Database, user: str | None, team: str | None) -> None:
+    """Take the limit of a user or team away. Raises InputError, NotFound."""
+    holder = find_holder(ledger, user, team)
+    remove_limit(ledger, holder)
+    note(f"{holder}: no limit")
+
+
+def show_quotas(ledger: Database, *, as_json: bool) -> None:
+    """Print every limit with what is held under it."""
+    lines = list_quotas(ledger)
+    if as_json:
+        print_json({"items": [_to_json(line) for line in lines]})
+        return
+    if not lines:
+        note("nobody has a quota")
+        return
+    rows = [
+        (
+            str(line.holder),
+            _describe_part(line.gpus, line.limit.gpus),
+            _describe_part(line.jobs, line.limit.jobs),
+            ", ".join(sorted(line.limit.series)) if line.limit.series is not None else "all",
+        )
+        for line in lines
+    ]
+    print_table(("HOLDER", "GPUS", "JOBS", "SERIES"), rows)
+
+
+def put_in_team(ledger: Database, user: str, team: str | None) -> None:
+    """Let the user belong to a team or to none, and say who is in it. Raises InputError, NotFound."""
+    change_team(ledger, user, team)
+    if team is None:
+        note(f"user {user} is in no team")
+        return
+    members = list_team(ledger, team)
+    note(f"team {team} has {count_of(len(members), 'member')}: {', '.join(members)}")
+    if Holder("team", team) not in {line.holder for line in list_quotas(ledger)}:
+        note(f"team {team} has no quota: starforge-console quota set --team {team} --gpus N")
+
+
+def _describe_part(held: int, most: int | None) -> str:
+    return f"{held} of {most}" if most is not None else f"{held}"
+
+
+def _to_json(line: QuotaLine) -> dict[str, object]:
+    limit = line.limit
+    series = None if limit.series is None else sorted(limit.series)
+    most = {"gpus": limit.gpus, "jobs": limit.jobs, "series": series}
+    return {"kind": line.holder.kind, "name": line.holder.name, **most, "held": {"gpus": line.gpus, "jobs": line.jobs}}

@@ -1,0 +1,127 @@
+"""Teams and quotas as an administrator of the console's machine sets them; for commands, which may block."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from starforge.errors import InputError, NotFound
+from starforge.hardware.series import FAMILIES, SERIES_BY_NAME
+from starforge.wording import describe_nearest
+from starforge_console.accounts.users import load_named
+from starforge_console.domain.quota import TEAM, USER, Holder, Limit
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.gpu_series import list_added_series
+from starforge_console.ledger.quotas import (
+    change_parts,
+    drop_limit,
+    list_held,
+    list_members,
+    load_quotas,
+    set_team,
+)
+
+UNLIMITED: Final = "none"
+"""What takes one part of a limit away."""
+MOST: Final = 1_000_000
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_NUMBER: Final = re.compile(r"[0-9]{1,7}")
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLine:
+    """One holder's limit and what the holder has now."""
+
+    holder: Holder
+    limit: Limit
+    gpus: int
+    jobs: int
+
+
+def find_holder(ledger: Database, user: str | None, team: str | None) -> Holder:
+    """Whose limit is meant: exactly one of both is to be named. Raises InputError, NotFound."""
+    if (user is None) == (team is None):
+        raise InputError("name one holder", next_step="give --user NAME or --team NAME")
+    if user is not None:
+        return Holder(USER, load_named(ledger, user).name)
+    return Holder(TEAM, check_team(team or ""))
+
+
+def check_team(name: str) -> str:
+    """`name`, if it can be a team's. Raises InputError."""
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot be the name of a team",
+            why="a name is at most 63 lower-case letters, digits, dots, dashes and underscores",
+            next_step="choose another one",
+        )
+    return name
+
+
+def change_limit(ledger: Database, holder: Holder, changes: Mapping[str, str]) -> Limit:
+    """The holder's limit with those of `gpus`, `jobs` and `series` that `changes` name; `none` takes one away.
+
+    Raises:
+        InputError: nothing is named, or what is given is no limit.
+
+    """
+    if not changes:
+        raise InputError("no limit is named", next_step="give --gpus, --jobs or --series")
+    parsed = {part: _parse(ledger, part, text) for part, text in changes.items()}
+    return ledger.write_now(lambda c: change_parts(c, holder, parsed))
+
+
+def remove_limit(ledger: Database, holder: Holder) -> None:
+    """Let the holder have no limit. Raises NotFound where there was none."""
+    if not ledger.write_now(lambda c: drop_limit(c, holder)):
+        known = [str(one) for one in ledger.read_now(load_quotas).limits]
+        raise NotFound(f"{holder} has no quota", next_step=describe_nearest(str(holder), known))
+
+
+def list_quotas(ledger: Database) -> Sequence[QuotaLine]:
+    """Every limit, with what is held under it now."""
+    quotas, members, held = ledger.read_now(lambda c: (load_quotas(c), list_members(c), list_held(c)))
+    lines = []
+    for holder, limit in quotas.limits.items():
+        own = [gpus for user_id, _, gpus in held if holder in members[user_id].holders]
+        lines.append(QuotaLine(holder, limit, sum(own), len(own)))
+    return lines
+
+
+def list_team(ledger: Database, team: str) -> list[str]:
+    """Who is in a team, by name."""
+    return sorted(one.user for one in ledger.read_now(list_members).values() if one.team == team)
+
+
+def change_team(ledger: Database, user: str, team: str | None) -> None:
+    """Let the user belong to `team`, or to none. Raises NotFound, InputError."""
+    named = load_named(ledger, user)
+    chosen = None if team is None else check_team(team)
+    ledger.write_now(lambda c: set_team(c, named.id, chosen))
+
+
+def _parse(ledger: Database, part: str, text: str) -> int | frozenset[str] | None:
+    if text == UNLIMITED:
+        return None
+    if part == "series":
+        return _parse_series(ledger, text)
+    if not _NUMBER.fullmatch(text) or int(text) > MOST:
+        raise InputError(
+            f"{text!r} is no number of {'GPUs' if part == 'gpus' else 'jobs'}",
+            next_step=f"write a whole number of at most {MOST}, or {UNLIMITED} to take the limit away",
+        )
+    return int(text)
+
+
+def _parse_series(ledger: Database, text: str) -> frozenset[str]:
+    known = {*SERIES_BY_NAME.values(), *FAMILIES, *(one.series for one in ledger.read_now(list_added_series))}
+    names = frozenset(name.strip() for name in text.split(",") if name.strip())
+    for name in sorted(names - known):
+        raise InputError(
+            f"{name!r} is no series of GPUs",
+            next_step=describe_nearest(name, known) if known else "see 'sf fleet show'",
+        )
+    if not names:
+        raise InputError("no series is named", next_step=f"write h200,l40s, or {UNLIMITED} to allow all")
+    return names

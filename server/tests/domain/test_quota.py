@@ -1,0 +1,128 @@
+"""Quotas: the numbers, the words, and that no start ever leads over a limit."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from starforge.contract.launch import PoolRequest
+from starforge_console.domain.quota import Holder, Limit, Member, Quotas, Usage, count_gpus, find_never
+from starforge_console.domain.waiting import describe_waiting
+
+ANN, BOB, EVE = 1, 2, 3
+MEMBERS = {ANN: Member("ann", "ml"), BOB: Member("bob", "ml"), EVE: Member("eve", None)}
+USERS = st.sampled_from([ANN, BOB, EVE])
+LIMITS = st.builds(
+    lambda gpus, jobs: Limit(gpus=gpus, jobs=jobs),
+    st.none() | st.integers(0, 12),
+    st.none() | st.integers(0, 4),
+)
+HOLDERS = [Holder("user", "ann"), Holder("user", "bob"), Holder("user", "eve"), Holder("team", "ml")]
+
+
+def pools(gpus: int, series: str | None = "h200", nodes: int = 1) -> tuple[PoolRequest, ...]:
+    return (PoolRequest(name="main", nodes=nodes, gpus_per_node=gpus, series=series),)
+
+
+def quotas(**limits: Limit) -> Quotas:
+    """Limits of `user_ann`, `team_ml` and the like."""
+    named = {Holder(*name.split("_")): limit for name, limit in limits.items()}  # type: ignore[arg-type]  # as named
+    return Quotas(limits=named, members=MEMBERS)
+
+
+def say(found: Quotas, held: list[tuple[int, str, int]], user: int, gpus: int) -> str:
+    holds = Usage(found, held).find_holds(user, pools(gpus))
+    return describe_waiting(holds) if holds else ""
+
+
+def test_a_user_without_a_limit_waits_for_nothing() -> None:
+    assert say(Quotas(), [(ANN, "j1", 8)], ANN, 64) == ""
+    assert say(quotas(user_bob=Limit(gpus=0)), [(ANN, "j1", 8)], ANN, 64) == ""
+
+
+def test_who_holds_what_and_what_would_free_it_is_said() -> None:
+    held = [(ANN, "jaa", 4), (BOB, "jbb", 8), (EVE, "jcc", 100)]
+    assert say(quotas(team_ml=Limit(gpus=16)), held, ANN, 8) == (
+        "quota of team ml: 12 of 16 GPUs in use (jbb of bob: 8 GPUs; jaa of ann: 4 GPUs), 8 asked for: "
+        "it can start once 4 of them are given back"
+    )
+
+
+def test_running_jobs_count_whether_or_not_they_have_gpus() -> None:
+    found = quotas(user_ann=Limit(jobs=2))
+    assert say(found, [(ANN, "j1", 0)], ANN, 0) == ""
+    assert "2 of 2 jobs running" in say(found, [(ANN, "j1", 0), (ANN, "j2", 1)], ANN, 0)
+
+
+def test_a_limit_of_gpus_keeps_no_job_without_gpus() -> None:
+    assert say(quotas(user_ann=Limit(gpus=1)), [(ANN, "j1", 1)], ANN, 0) == ""
+
+
+def test_the_limits_of_user_and_team_are_both_told() -> None:
+    found = quotas(user_ann=Limit(jobs=1), team_ml=Limit(gpus=1))
+    holds = Usage(found, [(ANN, "j1", 1)]).find_holds(ANN, pools(1))
+    assert [hold.places for hold in holds] == [("quota of user ann",), ("quota of team ml",)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "asked", "told"),
+    [
+        (Limit(gpus=4), pools(4), ""),
+        (Limit(gpus=4), pools(3, nodes=2), "6 GPUs are asked for, and at most 4"),
+        (Limit(jobs=0), pools(0), "no job may run"),
+        (Limit(series=frozenset({"l40s"})), pools(1), "h200 GPUs are asked for, and allowed are l40s"),
+        (Limit(series=frozenset({"l40s"})), pools(1, None), "name one of them"),
+        (Limit(series=frozenset({"l40s"})), pools(0), ""),
+        (Limit(series=frozenset({"h100"})), pools(1, "h100-sxm"), ""),
+        (Limit(series=frozenset({"h100"})), pools(1, "h100"), ""),
+        (Limit(series=frozenset({"h100-sxm"})), pools(1, "h100"), "h100 GPUs are asked for"),
+        (Limit(series=frozenset({"h100-sxm", "h100-pcie", "h100-nvl"})), pools(1, "h100"), ""),
+    ],
+)
+def test_what_no_wait_could_ever_mend_is_told_apart(limit: Limit, asked: tuple[PoolRequest, ...], told: str) -> None:
+    why = find_never(limit, asked)
+    assert told in why
+    assert bool(why) == bool(told)
+
+
+@given(
+    limits=st.dictionaries(st.sampled_from(HOLDERS), LIMITS),
+    running=st.lists(st.tuples(USERS, st.integers(0, 8)), max_size=6),
+    queue=st.lists(st.tuples(USERS, st.integers(0, 8)), max_size=20),
+)
+def test_no_start_ever_leads_over_a_limit(
+    limits: dict[Holder, Limit], running: list[tuple[int, int]], queue: list[tuple[int, int]]
+) -> None:
+    held = [(user, f"r{number}", gpus) for number, (user, gpus) in enumerate(running)]
+    usage = Usage(Quotas(limits=limits, members=MEMBERS), held)
+    gpus, jobs = _count(held)
+    for number, (user, asked) in enumerate(queue):
+        if usage.find_holds(user, pools(asked)):
+            continue
+        usage.take(user, f"q{number}", asked)
+        for holder in MEMBERS[user].holders:
+            gpus[holder] += asked
+            jobs[holder] += 1
+            limit = limits.get(holder, Limit())
+            assert limit.gpus is None or asked == 0 or gpus[holder] <= limit.gpus
+            assert limit.jobs is None or jobs[holder] <= limit.jobs
+
+
+@given(limits=st.dictionaries(st.sampled_from(HOLDERS), LIMITS), user=USERS, asked=st.integers(0, 12))
+def test_what_is_not_refused_for_ever_may_start_when_nothing_runs(
+    limits: dict[Holder, Limit], user: int, asked: int
+) -> None:
+    found = Quotas(limits=limits, members=MEMBERS)
+    never = any(find_never(limit, pools(asked)) for _, limit in found.list_limits(user))
+    assert bool(Usage(found).find_holds(user, pools(asked))) == never
+
+
+def _count(held: list[tuple[int, str, int]]) -> tuple[Counter[Holder], Counter[Holder]]:
+    gpus, jobs = Counter[Holder](), Counter[Holder]()
+    for user, _, count in held:
+        for holder in MEMBERS[user].holders:
+            gpus[holder] += count
+            jobs[holder] += 1
+    assert count_gpus(pools(2, nodes=3)) == 6
+    return gpus, jobs

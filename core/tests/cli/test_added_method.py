@@ -58,7 +58,10 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package with one more folder."""
-    root = tmp_path_factory.mktemp("package")
+    return make_package(tmp_path_factory.mktemp("package"))
+
+
+def make_package(root: Path) -> Path:
     source = Path(starforge.__file__).parent
     shutil.copytree(source, root / "starforge", ignore=shutil.ignore_patterns("__pycache__"))
     builtin = "starforge/recipes/builtin/demo"
@@ -71,6 +74,10 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(package: Path, tmp_path: Path) -> Run:
     """Run the copy's `sf` in a project."""
+    return make_run(package, tmp_path)
+
+
+def make_run(package: Path, tmp_path: Path) -> Run:
     write_tree(tmp_path / "demo", {"starforge.yaml": PROJECT, "experiments/.gitkeep": ""})
     variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(package), "LC_ALL": "C.UTF-8"}
 
@@ -151,3 +158,13 @@ def test_an_experiment_moves_to_another_version_of_it(run: Run) -> None:
     item = answer(run("recipe", "upgrade", "first", "--to-version", "2.0", "--json"))["items"][0]
     assert (item["parameters"]["gone"], item["framework_version"]) == (["old"], "2.0")
     assert "demo/fit does not run on demo 2.1" in run("recipe", "upgrade", "first", "--to-version", "2.1").stderr
+
+
+def test_a_method_that_cannot_be_read_hinders_no_other(tmp_path: Path) -> None:
+    package = make_package(tmp_path / "package")
+    write_tree(package, {"starforge/recipes/builtin/demo/broken/recipe.yaml": "name: [\n"})
+    run = make_run(package, tmp_path)
+    assert run("new", "first", "--method", "demo/fit", "--image", "registry.local/mine:1").returncode == 0
+    assert answer(run("validate", "first", "--json"))["ok"]
+    assert run("recipe", "status").returncode == 0
+    assert "demo/broken/recipe.yaml" in run("methods").stderr

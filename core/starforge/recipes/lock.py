@@ -192,7 +192,10 @@ def compare_lock(lock: Lock, catalog: Mapping[str, Recipe], core_version: str) -
     broken = _find_broken_binding(lock.bindings, recipe.at(lock.framework.version))
     if broken:
         return LockStanding(LockState.INCOMPATIBLE, broken)
-    return LockStanding(LockState.COMPATIBLE, f"made with version {lock.recipe.version}, here is {recipe.version}")
+    why = f"made with version {lock.recipe.version}, here is {recipe.version}"
+    if lock.recipe.version == recipe.version:
+        why = f"made with another edition of version {recipe.version} than the one here"
+    return LockStanding(LockState.COMPATIBLE, why)
 
 
 def _find_broken_binding(bindings: LockedBindings, recipe: Recipe) -> str | None:

@@ -20,7 +20,7 @@ def replace_files(contents: Mapping[Path, bytes]) -> None:
     kept: dict[Path, bytes | None] = {}
     try:
         for path, content in contents.items():
-            kept[path] = path.read_bytes() if path.exists() else None
+            kept[path] = path.read_bytes() if path.is_file() else None
             staged.append((_stage(path, content), path))
         for fresh, path in staged:
             fresh.replace(path)

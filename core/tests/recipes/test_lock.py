@@ -8,7 +8,7 @@ import pytest
 from starforge.contract.ids import Digest
 from starforge.errors import ProjectError
 from starforge.recipes.catalog import load_method
-from starforge.recipes.lock import Lock, LockState, build_lock, compare_lock, load_lock, render_lock
+from starforge.recipes.lock import Lock, LockState, build_lock, compare_lock, find_named, load_lock, render_lock
 from starforge.recipes.model import Parameter, Recipe
 
 TEXTS = {"en": "x", "zh-Hans": "x"}
@@ -50,6 +50,24 @@ def test_a_method_that_changed_around_the_same_bindings_is_compatible(recipe: Re
     assert (standing.state, standing.usable) == (LockState.COMPATIBLE, True)
     assert "version 1" in standing.why
     assert "2" in standing.why
+    same = compare_lock(lock, {recipe.name: replace(recipe, manifest_digest=OTHER)}, "0.1.0")
+    assert (same.state, "another edition of version 1" in same.why) == (LockState.COMPATIBLE, True)
+
+
+def test_a_damaged_lock_may_still_name_its_method(tmp_path: Path, lock: Lock) -> None:
+    file = tmp_path / "recipe.lock.json"
+    file.write_text(render_lock(lock).replace("lock/v4", "lock/v3"))
+    assert find_named(file) == (lock.recipe.name, lock.framework.version)
+    for content in ("{", "[]", "{}", '{"recipe": {"name": 7}}'):
+        file.write_text(content)
+        assert find_named(file) is None
+
+
+def test_what_no_upgrade_can_mend_is_told_apart(recipe: Recipe, lock: Lock) -> None:
+    needing = lock.model_copy(update={"requires": lock.requires.model_copy(update={"core": "9.0"})})
+    assert not compare_lock(needing, {recipe.name: recipe}, "0.1.0").upgradable
+    assert not compare_lock(lock, {}, "0.1.0").upgradable
+    assert compare_lock(lock, {recipe.name: replace(recipe, runtimes=())}, "0.1.0").upgradable
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,7 @@ def _check_rules(experiment: Experiment, recipe: Recipe, resources: jobspec.Reso
 def _find_rule_place(experiment: Experiment, rule: Rule) -> Place:
     """Where the first of the rule's hyperparameters that was set stands."""
     origin = experiment.config.origin
-    for name in list_names(f"({rule.require}, {rule.when})" if rule.when else rule.require):
+    for name in (*list_names(rule.require), *list_names(rule.when or "True")):
         for path in (("hyperparameters", name), ("hyperparameters", *name.split("."))):
             if path in origin.places:
                 return origin.place_of(path)

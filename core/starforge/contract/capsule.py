@@ -177,13 +177,16 @@ class CompleteRule(Record):
 class ResumeMirror(Record):
     """For a framework that goes on only from its own checkpoint directory.
 
-    Before the start, the committed checkpoint appears as `directory` below this attempt's checkpoints: real
-    directories whose files are links to the old ones, so that the framework may remove them. `files` are written beside
-    it (relative to the checkpoint directory), such as a text that names the newest step. PLACE_ words are replaced.
+    Before the start, the committed checkpoint appears as `directory` below this attempt's checkpoints, where it lay
+    below the earlier attempt's: real directories whose files are links to the old ones, so that the framework may
+    remove them. `also` names further directories without which it is worth nothing, mirrored alike. `files` are written
+    beside it (relative to the checkpoint directory), such as a text that names the newest step. PLACE_ words are
+    replaced, but not in the names of `files`.
     """
 
     directory: str
     files: Dict[str, str] = dataclasses.field(default_factory=dict)
+    also: Tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from starforge.contract.capsule import CHECKPOINT_MANIFEST, CheckpointRule
 from starforge.runner.plainfiles import (
@@ -94,11 +94,13 @@ class FolderWatch:
     """Commits the folders that a framework writes by itself, once they are complete by the rule.
 
     A folder that changes after it was committed is committed again: the rule may have been met before its last file.
+    One that is in `mirrored` is an older attempt's for as long as any of those links is in it.
     """
 
-    def __init__(self, rule: CheckpointRule, root: str) -> None:
+    def __init__(self, rule: CheckpointRule, root: str, mirrored: Optional[Mapping[str, Look]] = None) -> None:
         self._rule = rule
         self.root = root
+        self._mirrored = mirrored or {}
         self._looks: Dict[str, Look] = {}
         self._committed: Dict[str, Look] = {}
 
@@ -129,6 +131,8 @@ class FolderWatch:
             return None
         try:
             look = _look(path)
+            if not frozenset(self._mirrored.get(path, ())).isdisjoint(look):
+                return None
             before, self._looks[path] = self._looks.get(path), look
             if path not in self._committed and _is_described(path, look):
                 self._committed[path] = look  # the job has committed it itself

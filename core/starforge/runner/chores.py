@@ -7,9 +7,9 @@ import threading
 import time
 from typing import Callable, List, Optional
 
-from starforge.contract import capsule as contract
 from starforge.runner.checkpoints import FolderWatch
 from starforge.runner.gpus import Nvml
+from starforge.runner.launch import Started
 from starforge.runner.memory import find_memory_counters
 from starforge.runner.plainfiles import show_path
 from starforge.runner.sources import ReportSource, Source, build_sources
@@ -71,10 +71,10 @@ class Chores:
             self._spool.event("checkpoint", step=mark.step, path=show_path(path), committed=True)
 
 
-def start_chores(plan: contract.Plan, work: str, ckpt: Optional[str], report: ReportSource) -> Chores:
-    """Start the chores of a plan; without `ckpt` nobody looks for checkpoints."""
-    folders = FolderWatch(plan.checkpoint, ckpt) if ckpt is not None else None
-    sources = build_sources(plan.metric_sources, work, report.spool, report.progress)
+def start_chores(started: Started, work: str, ckpt: Optional[str], report: ReportSource) -> Chores:
+    """Start the chores of what was started; without `ckpt` nobody looks for checkpoints."""
+    folders = FolderWatch(started.plan.checkpoint, ckpt, started.mirrored) if ckpt is not None else None
+    sources = build_sources(started.plan.metric_sources, work, report.spool, report.progress)
     return Chores(sources, report, folders, report.spool)
 
 

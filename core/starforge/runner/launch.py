@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, List, Optional, Tuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from starforge.contract import capsule as contract
 from starforge.runner.desk import Desk
@@ -26,7 +26,7 @@ from starforge.runner.processes import Child, become_subreaper
 from starforge.runner.workspace import publish_work, unpack_workspace, wait_for_work
 
 if TYPE_CHECKING:
-    from starforge.runner.checkpoints import Committed
+    from starforge.runner.checkpoints import Committed, Look
 
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 
@@ -35,13 +35,14 @@ _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 class Started:
     """The training process, since when it runs (Unix seconds), the file it reports to, and the plan it was started by.
 
-    The plan's PLACE_ words are replaced.
+    The plan's PLACE_ words are replaced. `mirrored` are the directories that show an older attempt's checkpoint.
     """
 
     child: Child
     started_at: float
     report_file: str
     plan: contract.Plan
+    mirrored: Dict[str, Look] = field(default_factory=dict)
 
 
 def start_training(capsule: contract.Capsule, desk: Desk) -> Optional[Started]:
@@ -55,6 +56,7 @@ def start_training(capsule: contract.Capsule, desk: Desk) -> Optional[Started]:
     for problem in problems:
         spool.event("note", code="checkpoint_damaged", message=problem)
     capsule = replace(capsule, plan=resolve_plan(capsule.plan, places, resume))
+    mirrored = _mirror(capsule.plan, desk, resume)
     _prepare_work(capsule, desk)
     total = capsule.plan.complete.total_steps
     if capsule.plan.complete.kind == "steps" and resume is not None and total is not None and resume.step >= total:
@@ -64,7 +66,7 @@ def start_training(capsule: contract.Capsule, desk: Desk) -> Optional[Started]:
     desk.check()
     report_file = make_report_file()
     try:
-        return _start_in(capsule, desk, resume, report_file)
+        return replace(_start_in(capsule, desk, resume, report_file), mirrored=mirrored)
     except Refusal:
         remove_report_file(report_file)
         raise
@@ -103,6 +105,15 @@ def _find_newest(roots: List[str]) -> Tuple[Optional[Committed], List[str]]:
     from starforge.runner.checkpoints import find_newest  # noqa: PLC0415 - a first attempt does not pay for it
 
     return find_newest(roots)
+
+
+def _mirror(plan: contract.Plan, desk: Desk, resume: Optional[Committed]) -> Dict[str, Look]:
+    """Mirror the checkpoint where the plan asks for it: the leader, before the others find their work directory."""
+    if plan.resume_mirror is None or resume is None or not desk.places.is_leader:
+        return {}
+    from starforge.runner.mirror import mirror_checkpoint  # noqa: PLC0415 - a first attempt does not pay for it
+
+    return mirror_checkpoint(plan.resume_mirror, resume, desk.places.ckpt)
 
 
 def _holds_something(directory: str) -> bool:

@@ -22,6 +22,7 @@ _RESULTS = re.compile(r"results_.*\.json")
 _RESULTS_BYTES = 64 << 20
 _STEP_KEYS = ("step", "global_step", "current_steps", "_step", "iteration")
 _TIME_KEYS = ("time", "timestamp", "_timestamp")
+_WRAPPER = "data"  # below which some frameworks put all their numbers: it is no part of their names
 _REPORT_KINDS = ("samples", "hparams", "finish", "total_steps", "checkpoint", "note")
 
 
@@ -252,7 +253,7 @@ def build_metrics(document: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         nested = item.items() if isinstance(item, dict) else [("", item)]
         for inner, number in nested:
             if key not in _STEP_KEYS + _TIME_KEYS and isinstance(number, (int, float)) and not isinstance(number, bool):
-                values[f"{key}/{inner}" if inner else key] = build_finite(number)
+                values[f"{key}/{inner}" if inner and key != _WRAPPER else inner or key] = build_finite(number)
     return {"time": moment, "step": step, "values": values} if step is not None and values else None
 
 

@@ -32,7 +32,7 @@ def watch(capsule: contract.Capsule, desk: Desk, started: Started) -> Ending:
     echo = Echo()
     report = ReportSource(started.report_file, desk.spool, Progress())
     ckpt = desk.places.ckpt if desk.places.is_leader else None
-    chores = start_chores(started.plan, desk.places.work, ckpt, report)
+    chores = start_chores(started, desk.places.work, ckpt, report)
     looks = Repeater("reading control.json", lambda _: _look(desk), WISH_PERIOD_S, steps)
     supervisor = Supervisor(child, Outlet(desk.spool, Masker(desk.patterns), echo), wishes, desk.signals, looks.ask)
     limit_s = capsule.limits.max_runtime_s

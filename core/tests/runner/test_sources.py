@@ -77,6 +77,16 @@ def test_lines_of_jsonl_become_metrics(tmp_path: Path, spool: Spool) -> None:
     assert len(read(spool, "events")) == 1  # one complaint, not one a line
 
 
+def test_numbers_that_all_lie_below_data_keep_their_own_names(tmp_path: Path, spool: Spool) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 3, "data": {"actor/pg_loss": 0.5, "training/epoch": 0, "note": "x"}}\n')
+    JsonlSource(str(path), spool, Progress()).poll()
+
+    assert [(line["step"], line["values"]) for line in read(spool)] == [
+        (3, {"actor/pg_loss": 0.5, "training/epoch": 0})
+    ]
+
+
 def test_what_is_no_report_is_left_out_with_one_note(tmp_path: Path, spool: Spool) -> None:
     path = tmp_path / "report"
     path.write_bytes(b'{"kind":"ended","code":0}\n\xff\n{"step":1,"values":{"a":1},"time":0}\n[[[[\n')

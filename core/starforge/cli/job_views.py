@@ -10,7 +10,7 @@ from starforge.cli.follow import find_plot, paint_state
 from starforge.cli.output import find_width, join_lines, json_option, print_json, print_table, render_row, say
 from starforge.cli.session import open_console
 from starforge.client.console import Console
-from starforge.contract.api import EventView, JobDetail, JobView, Outputs
+from starforge.contract.api import EventView, InputView, JobDetail, JobView, Outputs
 from starforge.contract.states import JobState
 from starforge.logtext import clean_line
 from starforge.wording import describe_bytes, describe_duration
@@ -67,7 +67,7 @@ def show(job: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags 
     r"""Show everything about a job.
 
     \b
-    JSON: {job, spec, spec_digest, admission, events, attempts, log,
+    JSON: {job, spec, spec_digest, admission, events, attempts, log, inputs,
            outputs: {artifacts, checkpoints}, metrics: {key: count of points}}
     Digests are shown short; --json holds the whole of them.
     """
@@ -122,10 +122,10 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
         ),
         ("workspace", shorten_digests(spec.workspace.digest)),
         ("log", _describe_log(detail)),
-        ("admitted", ", ".join(f"{check.gate} {check.outcome}" for check in detail.admission.checks)),
+        *((one.member, describe_input(one)) for one in detail.inputs),
         *([("note", shorten_digests(job.note))] if job.note else []),
     ]
-    for name, value in facts:
+    for name, value in (*facts, *_describe_admission(detail)):
         click.echo(render_row(f"  {name:<11} ", value, width))
     for attempt in detail.attempts:
         code = f"exit {attempt.exit_code}" if attempt.exit_code is not None else ""
@@ -142,6 +142,29 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
     plot = find_plot(console, job.id)
     if plot is not None:
         click.echo(plot)
+
+
+def describe_input(given: InputView) -> str:
+    """What an input of the job was pinned to."""
+    if given.kind == "hub":
+        return f"hf://{given.name}, " + (
+            f"commit {given.version[:_SHOWN_DIGITS]}" if given.version else "not pinned yet"
+        )
+    return f"job {given.name}, {given.version}" if given.kind == "checkpoint" else given.name
+
+
+def _describe_admission(detail: JobDetail) -> list[tuple[str, str]]:
+    """The admission record: its digest, and what each gate checked against which version, with what it said."""
+    record = detail.admission
+    lines = [
+        ("admitted", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.decided_at))),
+        ("record", shorten_digests(record.digest or "without a digest")),
+        ("spec", shorten_digests(record.spec_digest)),
+    ]
+    for check in record.checks:
+        said = "; ".join(text for text in (check.against, check.message) if text)
+        lines.append((f"- {check.gate}", shorten_digests(f"{check.outcome}: {said}" if said else check.outcome)))
+    return lines
 
 
 def _describe_log(detail: JobDetail) -> str:

@@ -295,6 +295,10 @@ def test_jobs_are_listed_and_shown(sf: Sf, ended_job: str) -> None:
     shown = sf("job", "show", ended_job).out
     assert "model.json" in shown
     assert "loss (3 points)" in shown
+    assert re.search(
+        r"admitted    [-0-9: ]+\n  record      sha256:[0-9a-f]{12}\n  spec        sha256:[0-9a-f]{12}\n", shown
+    )
+    assert "  - account   passed\n" in shown
     answer = sf("job", "show", ended_job, "--json").json
     assert (answer["metrics"], answer["outputs"]["artifacts"][0]["path"]) == ({"loss": 3}, "model.json")
     assert answer["spec"]["apiVersion"] == "forge/v2"

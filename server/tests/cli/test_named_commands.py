@@ -50,7 +50,7 @@ def list_named(texts: Iterator[str]) -> list[tuple[str, list[str]]]:
 @pytest.mark.parametrize(
     ("program", "words", "fault"),
     [
-        ("sf", "recipe upgrade first", "sf has no command recipe"),
+        ("sf", "recipes upgrade first", "sf has no command recipes"),
         ("sf", "job restart", "sf has no command restart"),
         ("sf", "submit first --folow", "submit has no option --folow"),
         ("sf", "job logs -f", None),

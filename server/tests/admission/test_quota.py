@@ -1,0 +1,28 @@
+"""The gate `quota`: what can never fit is refused, what is over now is admitted and told."""
+
+from typing import Any
+
+from server.tests.admission.test_gates import ANN, decide, fleet, node, pools, spec
+from starforge_console.domain.quota import Holder, Limit, Member, Quotas, Usage
+
+TEAM = Holder("team", "ml")
+
+
+def ask(limit: Limit, held: list[tuple[int, str, int]], **pool: Any) -> dict[str, list[str]]:
+    quotas = Quotas(limits={TEAM: limit}, members={ANN.user_id: Member("ann", "ml"), 2: Member("bob", "ml")})
+    asked = spec(resources=pools({"gpus_per_node": 4, "series": "h200"} | pool))
+    return dict(decide(asked, fleet(node("big", gpus=8)), usage=Usage(quotas, held)))
+
+
+def test_what_fits_passes() -> None:
+    assert ask(Limit(gpus=8), [(2, "jbob", 4)]) == {}
+
+
+def test_what_could_never_start_is_refused() -> None:
+    assert ask(Limit(gpus=3), []) == {"quota": ["quota_never"]}
+    assert ask(Limit(series=frozenset({"l40s"})), []) == {"quota": ["quota_never"]}
+
+
+def test_what_is_over_it_now_is_admitted_and_told_who_holds_what() -> None:
+    (warning,) = ask(Limit(gpus=8), [(2, "jbob", 8)])["warned"]
+    assert warning.startswith("it waits in the queue: quota of team ml: 8 of 8 GPUs in use (jbob of bob: 8 GPUs)")

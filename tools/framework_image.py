@@ -104,9 +104,9 @@ def _build(frameworks: Frameworks, python: HostPython, path: Path) -> None:
 
 def _install(frameworks: Frameworks, python: HostPython, folder: Path) -> None:
     subprocess.run([python.executable, "-m", "venv", "--without-pip", folder], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "-q"]
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "-q"]
     options = ["--no-deps"] if frameworks.alone else []
-    done = subprocess.run([*pip, *options, "-r", frameworks.pins], check=False, capture_output=True, text=True)
+    done = subprocess.run([*pip, *options, "-r", str(frameworks.pins)], check=False, capture_output=True, text=True)
     if done.returncode != 0:
         shutil.rmtree(folder)
         told = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()

@@ -9,7 +9,7 @@ from e2e.trl.lab import JOB_S, Lab
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 
-GENERATION = {"num_generations": 4, "max_completion_length": 16}
+GENERATION: dict[str, object] = {"num_generations": 4, "max_completion_length": 16}
 REWARDED = {"reward", "kl", "rewards/contains_solution/mean"}
 METHODS: dict[str, tuple[dict[str, object], set[str]]] = {
     "grpo": (

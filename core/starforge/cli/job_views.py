@@ -62,16 +62,29 @@ def ls(state: str | None, project: str | None, user: str | None, limit: int, as_
 
 @click.command()
 @click.argument("job")
+@click.option("--lineage", is_flag=True, help="Show where it came from and nothing else, every digest whole.")
+@click.option("--diff", is_flag=True, help="Show how its tree differs from its commit and nothing else.")
 @json_option
-def show(job: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+def show(job: str, lineage: bool, diff: bool, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     r"""Show everything about a job.
 
     \b
     JSON: {job, spec, spec_digest, admission, events, attempts, log, inputs,
+           lineage: {rerun_of, difference_bytes, difference_is_cut, config},
            outputs: {artifacts, checkpoints}, metrics: {key: count of points}}
-    Digests are shown short; --json holds the whole of them.
+    JSON of --diff: {job, commit, text, is_cut}
+    Digests are shown short; --lineage and --json hold the whole of them.
     """
+    from starforge.cli.job_lineage import print_difference, print_lineage  # noqa: PLC0415 - `ls` needs none of it
+
     with open_console() as console:
+        if diff:
+            found = console.difference(job)
+            print_json(found.model_dump(mode="json")) if as_json else print_difference(found)
+            return
+        if lineage and not as_json:
+            print_lineage(console.job(job))
+            return
         detail, outputs = console.job(job), console.outputs(job)
         if as_json:
             metrics = console.metric_keys(job).keys
@@ -121,6 +134,8 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
             (spec.provenance.commit or "none")[:_SHOWN_DIGITS] + (" (with changes)" if spec.provenance.dirty else ""),
         ),
         ("workspace", shorten_digests(spec.workspace.digest)),
+        *([("rerun of", detail.lineage.rerun_of)] if detail.lineage.rerun_of else []),
+        ("lineage", f"whole: sf job show --lineage {job.id}"),
         ("log", _describe_log(detail)),
         *((one.member, describe_input(one)) for one in detail.inputs),
         *([("note", shorten_digests(job.note))] if job.note else []),

@@ -47,7 +47,7 @@ def pack(experiment: str, output: Path | None, as_json: bool) -> int:  # noqa: F
             if not as_json or error.path is None:
                 raise
             refused.append(Refusal(error.path, error.why or error.what))
-    origin = load_origin(manifest)
+    origin = load_origin(manifest, packed)
     if as_json:
         print_json(_build_answer(packed, refused, origin))
     else:

@@ -102,7 +102,7 @@ def submit(experiment: str, profiles: tuple[str, ...], settings: tuple[str, ...]
     with open_console() as console:
         answer = _send(console, prepared)
         if wants_to_follow:
-            return _follow(console, answer, as_json=as_json)
+            return follow_submitted(console, answer, as_json=as_json)
     if as_json:
         print_json(answer)
     elif not sys.stdout.isatty():
@@ -142,20 +142,30 @@ def _prepare(name: str, asked: _Asked) -> _Prepared:
         warn(f"{warning.place}: {warning.message}")
     manifest = load_manifest(project.root)
     check_manifest(manifest, project.pack_limit_bytes)
-    origin = load_origin(manifest)
-    check_clean(origin, allow_dirty=asked.may_be_dirty)
-    _warn_of_origin(origin)
-    with show_progress("packing", manifest.content_bytes) as progress:
-        packed = pack_or_recall(manifest, find_memory_folder(), progress)
-    check_data_travels(experiment, packed)
-    contents = Contents(packed=packed, origin=origin)
+    contents = _load_contents(manifest, may_be_dirty=asked.may_be_dirty)
+    check_data_travels(experiment, contents.packed)
     request = SubmitRequest(
         spec=build_jobspec(experiment, resources, contents),
         allow_dirty=asked.allow_dirty,
-        difference=load_difference(manifest, origin) if asked.allow_dirty else None,
+        difference=load_difference(manifest, contents.origin) if asked.allow_dirty else None,
         config=experiment.values,
     )
     return _Prepared(experiment, manifest, contents, request)
+
+
+def _load_contents(manifest: Manifest, *, may_be_dirty: bool) -> Contents:
+    """The packed workspace and its origin. Packing takes its time: what is refused is refused before, if it can be."""
+    if manifest.clone is None:
+        origin = load_origin(manifest)
+        check_clean(origin, allow_dirty=may_be_dirty)
+        _warn_of_origin(origin)
+    with show_progress("packing", manifest.content_bytes) as progress:
+        packed = pack_or_recall(manifest, find_memory_folder(), progress)
+    if manifest.clone is not None:
+        origin = load_origin(manifest, packed)
+        check_clean(origin, allow_dirty=may_be_dirty)
+        _warn_of_origin(origin)
+    return Contents(packed=packed, origin=origin)
 
 
 def _choose_resources(experiment: Experiment, profiles: tuple[str, ...]) -> Resources:
@@ -173,7 +183,9 @@ def _choose_resources(experiment: Experiment, profiles: tuple[str, ...]) -> Reso
 def _warn_of_origin(origin: Origin) -> None:
     if origin.dirty:
         warn(f"the project differs from its commit: {', '.join(origin.dirty_files[:10])}")
-    if origin.standing is not GitStanding.REPOSITORY:
+    if origin.clone is not None:
+        note(f"the files are those of {origin.clone.job}, and so is what is known of their origin")
+    elif origin.standing is not GitStanding.REPOSITORY and origin.commit is None:
         warn(f"the job will not know which commit it came from ({origin.standing.replace('_', ' ')})")
     for path in origin.line_ends_only:
         warn(f"{path} differs from its commit in line ends alone; its bytes are sent as they are")
@@ -194,7 +206,8 @@ def _send(console: Console, prepared: _Prepared) -> dict[str, Json]:
     return {"job": record.job, "spec_digest": digest_of(prepared.spec), "admission": admission, "uploaded": uploaded}
 
 
-def _follow(console: Console, answer: dict[str, Json], *, as_json: bool) -> int:
+def follow_submitted(console: Console, answer: dict[str, Json], *, as_json: bool) -> int:
+    """Show the log of the job that `answer` names until it ends; gives the exit code of the command."""
     from starforge.cli.follow import NoLog, TextLog, decide_exit_code, follow_job, show_end  # noqa: PLC0415 - only here
 
     ended = follow_job(console, str(answer["job"]), NoLog() if as_json else TextLog())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import IO, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from pydantic import JsonValue, ValidationError
@@ -111,6 +111,11 @@ class Console:
         )
         return self._send(api.AdmissionRecord, request)
 
+    def rerun(self, job: str, key: str) -> api.AdmissionRecord:
+        """Admit the JobSpec of `job` again. The same `key` gives the same new job, however often it is sent."""
+        path, headers = f"/jobs/{quote(job, safe='')}/rerun", {api.HEADER_IDEMPOTENCY_KEY: key}
+        return self._send(api.AdmissionRecord, Request(method="POST", path=path, headers=headers, tries=_PATIENT_TRIES))
+
     def jobs(self, filters: Mapping[str, str], limit: int) -> list[api.JobView]:
         """The newest jobs that fit `filters` (state, user, project), at most `limit`."""
         found: list[api.JobView] = []
@@ -127,6 +132,14 @@ class Console:
     def job(self, job: str) -> api.JobDetail:
         """Everything about a job."""
         return self._get(api.JobDetail, f"/jobs/{quote(job, safe='')}")
+
+    def difference(self, job: str) -> api.DifferenceView:
+        """How the job's tree differs from its commit. Raises NotFound where nothing is kept of it."""
+        return self._get(api.DifferenceView, f"/jobs/{quote(job, safe='')}/difference")
+
+    def save_workspace(self, job: str, file: IO[bytes], progress: Callable[[int], object]) -> None:
+        """Write the job's packed workspace into the empty `file`; whoever uses it compares its digest."""
+        self.connection.download(f"/jobs/{quote(job, safe='')}/workspace", file, progress)
 
     def events(self, job: str, after: int, wait_s: int) -> api.EventList:
         """The job's events after number `after`; waits up to `wait_s` for the first."""

@@ -1,11 +1,12 @@
 """The console's API over HTTP: one request, its credential, its retries, its typed errors."""
 
+import contextlib
 import ipaddress
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final, Self
+from typing import IO, Final, Self
 from urllib.parse import urlsplit
 
 import httpx2
@@ -22,6 +23,7 @@ _MAX_PAUSE_S: Final = 8.0
 _TIMEOUT_S: Final = 30.0
 _CONNECT_S: Final = 10.0
 _NO_SUCCESS: Final = 300
+_PARTIAL_CONTENT: Final = 206
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,7 @@ class Connection:
     def send_once(self, request: Request) -> Reply:
         """As `send`, without repeating."""
         timeout = httpx2.Timeout(_TIMEOUT_S + request.wait_s, connect=_CONNECT_S)
-        try:
+        with self._telling_of_silence():
             response = self._client.request(
                 request.method,
                 request.path,
@@ -117,6 +119,44 @@ class Connection:
                 headers=dict(request.headers),
                 timeout=timeout,
             )
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        if response.status_code >= _NO_SUCCESS:
+            raise read_error(response.status_code, headers, response.content)
+        return Reply(response.status_code, headers, response.content)
+
+    def download(self, path: str, file: IO[bytes], progress: Callable[[int], object], tries: int = 8) -> None:
+        """Write what lies at `path` into the empty `file`; after a cut it goes on where it was.
+
+        Raises:
+            StarForgeError: as `send` does.
+
+        """
+        for turn in range(1, tries):
+            try:
+                return self._download_once(path, file, progress)
+            except Unavailable as error:
+                self._pause(_pause_s(error, turn))
+        return self._download_once(path, file, progress)
+
+    def _download_once(self, path: str, file: IO[bytes], progress: Callable[[int], object]) -> None:
+        start = file.tell()
+        headers = {"Accept": "*/*", **({"Range": f"bytes={start}-"} if start else {})}
+        with self._telling_of_silence(), self._client.stream("GET", path, headers=headers) as response:
+            if response.status_code >= _NO_SUCCESS:
+                told = {name.lower(): value for name, value in response.headers.items()}
+                raise read_error(response.status_code, told, response.read())
+            if start and response.status_code != _PARTIAL_CONTENT:
+                file.seek(0)
+                file.truncate()
+            for piece in response.iter_bytes():
+                file.write(piece)
+                progress(len(piece))
+
+    @contextlib.contextmanager
+    def _telling_of_silence(self) -> Iterator[None]:
+        """Raises BackendUnreachable for whatever means that no answer came."""
+        try:
+            yield
         except httpx2.TransportError as error:
             raise BackendUnreachable(
                 f"no answer from {self.server}",
@@ -127,10 +167,6 @@ class Connection:
             raise BackendUnreachable(
                 f"the connection to {self.server} was closed", next_step="run the command again"
             ) from error
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        if response.status_code >= _NO_SUCCESS:
-            raise read_error(response.status_code, headers, response.content)
-        return Reply(response.status_code, headers, response.content)
 
 
 def parse_server(text: str) -> str:

@@ -35,12 +35,14 @@ def load_difference(manifest: Manifest, origin: Origin) -> Difference | None:
     """What a dirty tree changes of its commit (of nothing, where there is none yet); None when clean, or without git.
 
     New files are whole, binary and very large ones named. What does not travel is only named, and so is what looks
-    like a secret: a file that was deleted too.
+    like a secret: a file that was deleted too. A clone that is whole has the difference of its job.
 
     Raises:
         ProjectError: git failed in a way that is no answer.
 
     """
+    if origin.clone is not None:
+        return origin.clone.difference
     repository = manifest.repository
     if repository is None or not origin.dirty:
         return None

@@ -3,11 +3,12 @@
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from starforge.errors import ProjectError
+from starforge.workspace.clone import CLONE_FILE, Clone, find_clone
 from starforge.workspace.git import GitStanding, Repository, find_repository
 from starforge.workspace.ignore import BY_DEFAULT, IGNORE_FILE, Rules, parse_rules
 
@@ -51,6 +52,7 @@ class Manifest:
     repository: Repository | None
     entries: tuple[Entry, ...]
     refused: tuple[Refusal, ...]
+    clone: Clone | None = None
 
     @property
     def content_bytes(self) -> int:
@@ -75,6 +77,9 @@ def load_manifest(root: Path) -> Manifest:
     """
     root = Path(os.path.realpath(root))
     standing, repository = find_repository(root)
+    clone = find_clone(root)
+    if clone is not None and (repository is None or repository.prefix):
+        standing, repository = GitStanding.NO_REPOSITORY, None  # one around the clone says nothing of it
     if standing is GitStanding.DUBIOUS_OWNERSHIP:
         raise ProjectError(
             f"git refuses to read {root}",
@@ -83,9 +88,12 @@ def load_manifest(root: Path) -> Manifest:
         )
     own = load_own_rules(root)
     listing = _list_repository(repository) if repository else _walk_folder(root, own)
+    if clone is not None and repository is None:
+        listing.tracked.update(clone.files)
     untracked_rules = parse_rules(BY_DEFAULT).extended(own)
     paths = {path for path in listing.tracked if not own.find_file_answer(path)}
     paths |= {path for path in listing.untracked if not untracked_rules.find_file_answer(path)}
+    paths.discard(CLONE_FILE)
     refused = [item for item in listing.refused if not untracked_rules.find_file_answer(item.path)]
     entries = []
     for path in sorted(paths, key=os.fsencode):
@@ -95,7 +103,8 @@ def load_manifest(root: Path) -> Manifest:
         elif found is not None:
             entries.append(found)
     ordered = tuple(sorted(refused, key=lambda item: os.fsencode(item.path)))
-    return Manifest(root=root, standing=standing, repository=repository, entries=tuple(entries), refused=ordered)
+    manifest = Manifest(root=root, standing=standing, repository=repository, entries=tuple(entries), refused=ordered)
+    return replace(manifest, clone=clone)
 
 
 def load_own_rules(root: Path) -> Rules:

@@ -12,8 +12,10 @@ from typing import Final
 from starforge.contract import jobspec
 from starforge.contract.ids import Digest
 from starforge.contract.remotes import strip_credentials
+from starforge.workspace.clone import Clone
 from starforge.workspace.git import GitStanding, Repository, find_repository
 from starforge.workspace.manifest import Manifest
+from starforge.workspace.pack import Packed
 
 _DIRTY_FILES_KEPT: Final = 1000
 _COMPARED_BYTES: Final = 64 << 20
@@ -32,6 +34,8 @@ class Origin:
     line_ends_only: tuple[str, ...] = ()
     """Files that differ from the commit in line ends alone, or only by what .gitattributes says: not dirty."""
     submodules: tuple[tuple[str, str], ...] = ()
+    clone: Clone | None = None
+    """Whose workspace the tree is, to the byte: then the rest is what was known of that job's."""
 
     @property
     def dirty(self) -> bool:
@@ -39,24 +43,31 @@ class Origin:
         return bool(self.dirty_files)
 
 
-def load_origin(manifest: Manifest) -> Origin:
+def load_origin(manifest: Manifest, packed: Packed | None = None) -> Origin:
     """Git's answer about the packed tree. Only paths that travel, or should have, make it dirty.
+
+    A clone comes from where its job came from, as long as it packs to the same digest; afterwards its commit is the one
+    that it was changed from, unless it has become a repository of its own.
 
     Raises:
         ProjectError: git failed in a way that is no answer.
 
     """
+    if manifest.clone is not None and packed is not None:
+        found = _trace_clone(manifest, manifest.clone, packed)
+        if found is not None:
+            return found
     repository = manifest.repository
     if repository is None:
         return Origin(standing=manifest.standing)
     commit = repository.find("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     changes = list(_find_changes(repository))
-    packed = {entry.path for entry in manifest.entries}
+    travels = {entry.path for entry in manifest.entries}
     dirty: list[str] = []
     line_ends: list[str] = []
     for change in changes:
         path = change.path.rstrip("/")
-        inside = path in packed or any(name.startswith(path + "/") for name in packed)
+        inside = path in travels or any(name.startswith(path + "/") for name in travels)
         if not inside and change.code in {"?", "!"}:
             continue
         (line_ends if _differs_in_line_ends_only(repository, change) else dirty).append(path)
@@ -81,6 +92,25 @@ def build_provenance(origin: Origin, config_digest: Digest | None) -> jobspec.Pr
         dirty_files=tuple(_printable(path)[:_DIRTY_FILES_KEPT] for path in origin.dirty_files[:_DIRTY_FILES_KEPT]),
         config_digest=config_digest,
         submodules=tuple(jobspec.Submodule(path=_printable(path), commit=commit) for path, commit in origin.submodules),
+    )
+
+
+def _trace_clone(manifest: Manifest, clone: Clone, packed: Packed) -> Origin | None:
+    """Where a clone comes from; None where its job's commit says nothing of it any more, or there is none."""
+    known = clone.provenance
+    is_whole = packed.digest == clone.workspace
+    if not is_whole and (manifest.repository is not None or known.commit is None):
+        return None
+    present = {file.path: file.sha256 for file in packed.files}
+    changed = {path for path, _ in present.items() ^ clone.files.items()}
+    return Origin(
+        standing=manifest.standing,
+        commit=known.commit,
+        branch=known.branch,
+        remote=known.remote,
+        dirty_files=known.dirty_files if is_whole else tuple(sorted({*known.dirty_files, *changed})),
+        submodules=tuple((one.path, one.commit) for one in known.submodules),
+        clone=clone if is_whole else None,
     )
 
 

@@ -14,6 +14,7 @@ from starforge.recipes.lock import Lock
 from starforge.recipes.model import Recipe
 from starforge.workspace.datasets import is_elsewhere
 from starforge.workspace.experiment import Experiment, build_metadata, build_settings
+from starforge.workspace.git import GitStanding
 from starforge.workspace.pack import Packed
 from starforge.workspace.provenance import Origin, build_provenance
 
@@ -59,12 +60,14 @@ def check_clean(origin: Origin, *, allow_dirty: bool) -> None:
     """
     if allow_dirty or not origin.dirty:
         return
+    is_repository = origin.standing is GitStanding.REPOSITORY
+    commit = "commit them" if is_repository else "make the folder a repository of its own and commit them"
     shown = ", ".join(origin.dirty_files[:_SHOWN])
     more = len(origin.dirty_files) - _SHOWN
     raise ProjectError(
         "the project differs from its commit" if origin.commit else "the project has no commit yet",
         why=f"changed or new: {shown}{f' and {more} more' if more > 0 else ''}",
-        next_step="commit them, or add --allow-dirty to send exactly these bytes",
+        next_step=f"{commit}, or add --allow-dirty to send exactly these bytes",
     )
 
 

@@ -20,6 +20,7 @@ from starforge.contract.api import (
     CheckView,
     EventView,
     JobView,
+    LineageView,
     Problem,
     RefusalView,
     SubmitRequest,
@@ -71,6 +72,8 @@ class ConsoleState:
         self.partials: dict[str, bytes] = {}
         self.cut_uploads_at: list[int] = []
         """How many plain bytes to have of each of the next uploads before the connection is cut."""
+        self.cut_downloads_at: list[int] = []
+        """After how many bytes of the content the connection of each of the next downloads is cut."""
         self.log_piece = 1 << 20
         self.answers: dict[str, object] = {}
         """What is answered to a method and path, such as `GET /fleets`, before anything else is looked for."""
@@ -273,6 +276,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._json(record.model_dump(mode="json"))
 
     def _post_jobs(self, rest: list[str], _query: dict[str, str], body: bytes) -> None:
+        if rest[1:] == ["rerun"]:
+            key, before = self.headers["Idempotency-Key"], self.state.jobs[rest[0]]
+            if key not in self.state.keys:
+                self.state.keys[key] = self.state.add_job(before.request)
+            self._json(self.state.jobs[self.state.keys[key]].admission.model_dump(mode="json"), 201)
+            return
         if rest:
             self.state.jobs[rest[0]].view = self.state.jobs[rest[0]].view.model_copy(update={"desired": "stop"})
             self._json(self.state.jobs[rest[0]].view.model_dump(mode="json"), 202)
@@ -311,7 +320,30 @@ class _Handler(BaseHTTPRequestHandler):
         answer = {"job": job.view.model_dump(mode="json"), "spec": spec, "spec_digest": digest_of(job.request.spec)}
         answer |= {"admission": job.admission.model_dump(mode="json"), "log": {"received_bytes": 0}}
         attempts = [attempt.model_dump(mode="json") for attempt in job.attempts]
+        difference = job.request.difference
+        lineage = LineageView(
+            difference_bytes=len(difference.text.encode()) if difference else None, config=job.request.config
+        )
+        answer["lineage"] = lineage.model_dump(mode="json")
         self._json({**answer, "attempts": attempts, "events": [event.model_dump(mode="json") for event in job.events]})
+
+    def _show_difference(self, job: Job, *_: object) -> None:
+        if job.request.difference is None:
+            self._problem(404, "no difference is kept")
+            return
+        commit = job.request.spec.spec.provenance.commit
+        self._json({"job": job.view.id, "commit": commit, **job.request.difference.model_dump(mode="json")})
+
+    def _show_workspace(self, job: Job, *_: object) -> None:
+        content = self.state.blobs[job.request.spec.spec.workspace.digest]
+        start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
+        end = self.state.cut_downloads_at.pop(0) if self.state.cut_downloads_at else len(content)
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        self.wfile.write(content[start:end])
+        if end < len(content):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def _show_events(self, job: Job, query: dict[str, str], _rest: list[str]) -> None:
         after = int(query["after"])

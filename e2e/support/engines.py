@@ -125,7 +125,10 @@ class PrivateEngine:
 
     def freeze(self) -> None:
         """Let the engine hang: its socket accepts and says nothing."""
-        os.kill(self.engine_pid, signal.SIGSTOP)
+        frozen = self.engine_pid
+        os.kill(frozen, signal.SIGSTOP)
+        # Each thread stops in its own time, and may answer until then.
+        self._wait_until(lambda: all(_is_stopped(thread) for thread in Path(f"/proc/{frozen}/task").iterdir()), "stop")
 
     def thaw(self) -> None:
         """Let it go on."""
@@ -321,6 +324,10 @@ def _children_of(pid: int) -> list[int]:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+def _is_stopped(thread: Path) -> bool:
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def _remove_cgroup(folder: Path) -> None:

@@ -4,10 +4,17 @@ from typing import Final
 
 from starforge.contract.capsule import Plan
 from starforge.errors import Bug
-from starforge.recipes.adapters import custom, evalkit, trl
+from starforge.recipes.adapters import custom, evalkit, nemo_rl, openrlhf, trl, verl
 from starforge.recipes.adapters.inputs import PlanInputs
 
-_ADAPTERS: Final = {"custom": custom.build_plan, "evalkit": evalkit.build_plan, "trl": trl.build_plan}
+_ADAPTERS: Final = {
+    "custom": custom.build_plan,
+    "evalkit": evalkit.build_plan,
+    "nemo-rl": nemo_rl.build_plan,
+    "openrlhf": openrlhf.build_plan,
+    "trl": trl.build_plan,
+    "verl": verl.build_plan,
+}
 
 
 def build_plan(inputs: PlanInputs) -> Plan:

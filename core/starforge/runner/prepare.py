@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 HOOK_DIRECTORY = "hook"  # inside the runner's archive: a sitecustomize of its own
 _NOT_FOR_THE_JOB = (contract.ENV_CAPSULE_DIGEST, contract.ENV_SECRETS_DIR)
-# torchrun kills its workers 30 s after a TERM. How long they may take to save is the run's grace, which ends them too.
-_TORCHRUN_PATIENCE, _UNBOUNDED_S = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "1000000"
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,8 @@ def build_launch(
     plan = capsule.plan
     environment = {key: value for key, value in os.environ.items() if key not in _NOT_FOR_THE_JOB}
     environment.setdefault("PYTHONUNBUFFERED", "1")  # else stdout and stderr do not come in order
-    environment.setdefault(_TORCHRUN_PATIENCE, _UNBOUNDED_S)
+    for name, value in _build_torchrun_settings(capsule).items():
+        environment.setdefault(name, value)
     environment.update(capsule.platform_env)
     environment.update(plan.env)
     environment.update(_build_job_names(capsule, places, report_file))
@@ -132,6 +131,16 @@ def build_launch(
     argv = plan.argv + (plan.resume if resume is not None else ())
     directory = places.work if plan.cwd == "." else _inside(places.work, plan.cwd)
     return Launch(argv, environment, directory)
+
+
+def _build_torchrun_settings(capsule: contract.Capsule) -> Dict[str, str]:
+    """Build what torchrun reads from the environment.
+
+    It kills its workers 30 s after a TERM; how long they may take to save is the run's grace, which ends them too. On
+    a single node it looks for itself under the machine's name, which not every network knows: it would never start.
+    """
+    patience = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "1000000"}
+    return {**patience, "PET_LOCAL_ADDR": "127.0.0.1"} if capsule.node_count == 1 else patience
 
 
 def _build_job_names(capsule: contract.Capsule, places: Places, report_file: str) -> Dict[str, str]:

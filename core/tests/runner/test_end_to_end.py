@@ -168,6 +168,21 @@ def test_the_job_finds_its_workspace_files_configuration_and_names(attempt: Atte
     assert f"{attempt.root}/ckpt/x 1 yes" in text
 
 
+@pytest.mark.parametrize(("nodes", "addresses"), [(1, ["127.0.0.1"]), (2, [])])
+def test_torchrun_waits_for_its_workers_and_needs_no_name_for_a_single_node(
+    attempt: Attempt, nodes: int, addresses: list[str]
+) -> None:
+    code = "import os; print(os.environ['TORCH_ELASTIC_SHUTDOWN_TIMEOUT'], os.environ.get('PET_LOCAL_ADDR', ''))"
+    assert attempt.python(code, node_count=nodes).run() == 0
+    assert attempt.log().decode().split() == ["1000000", *addresses]
+
+
+def test_what_the_image_says_to_torchrun_is_left_to_it(attempt: Attempt) -> None:
+    attempt.environment["PET_LOCAL_ADDR"] = "10.0.0.7"
+    assert attempt.python("import os; print(os.environ['PET_LOCAL_ADDR'])").run() == 0
+    assert attempt.log() == b"10.0.0.7\n"
+
+
 def test_the_job_starts_in_the_plans_directory(attempt: Attempt, tmp_path: Path) -> None:
     workspace = pack(tmp_path / "workspace.tar", {"experiments/a/train.sh": "pwd\n"})
     plan = contract.Plan(argv=(), cwd="experiments/a")

@@ -16,7 +16,7 @@ from starforge_console.domain.inputs import MODEL, START, TRAIN, find_named
 UNKNOWN_NAMED: Final = 20
 """So many names that a recipe does not have are looked at one by one; the rest is counted."""
 
-_UPGRADE: Final = "run 'sf recipe upgrade' for the experiment, with a client of this console's release, and submit again"
+_UPGRADE: Final = "run 'sf recipe upgrade' for the experiment, with a client of this console's release; submit it again"
 _WHERE: Final = "the submission"
 
 

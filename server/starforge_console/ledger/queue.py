@@ -63,29 +63,16 @@ def list_queued(connection: Connection) -> list[QueuedJob]:
             version=version,
             fleet=fleet,
             priority=priority,
-            submitted_at=submitted_at,
+            submitted_at=submitted,
             reason=reasons[reason],
-            queued_at=state_since,
-            number=attempt_number + 1,
+            queued_at=since,
+            number=made + 1,
             pools=pools[shape],
             note=note,
             user_id=user_id,
             inputs=inputs[named],
         )
-        for (
-            job_id,
-            version,
-            fleet,
-            priority,
-            submitted_at,
-            reason,
-            state_since,
-            attempt_number,
-            note,
-            user_id,
-            named,
-            shape,
-        ) in rows
+        for job_id, version, fleet, priority, submitted, reason, since, made, note, user_id, named, shape in rows
     ]
 
 

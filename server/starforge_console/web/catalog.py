@@ -6,7 +6,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Query
 
 import starforge
-from starforge.contract.api import Meta, MethodDetail, MethodList, ProfileList
+from starforge.contract.api import Meta, MethodList, ProfileList
+from starforge.contract.catalog import MethodDetail
 from starforge.contract.jobspec import API_VERSION
 from starforge.errors import NotFound
 from starforge.recipes.model import Recipe

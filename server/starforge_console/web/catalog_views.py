@@ -1,6 +1,6 @@
 """A published method as a message of the API, with the hyperparameters of one version."""
 
-from starforge.contract.api import MethodDetail, MetricView, ParameterView, RuntimeView
+from starforge.contract.catalog import MethodDetail, MetricView, ParameterView, RuntimeView
 from starforge.recipes.model import Parameter, Recipe
 from starforge_console.web.views import build_method
 

@@ -48,7 +48,8 @@ class Fetcher:
         assert task is not None
         self.tasks[wanted.commit] = task
         self.progress[wanted.commit] = progress
-        outcome = self.outcomes[wanted.commit] = asyncio.get_running_loop().create_future()
+        outcome: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
+        self.outcomes[wanted.commit] = outcome
         answer = await outcome
         if isinstance(answer, Ready):
             Path(wanted.folder).mkdir()  # noqa: ASYNC240 - one folder

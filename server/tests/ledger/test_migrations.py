@@ -74,12 +74,13 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
 
         def make_old(connection: Connection) -> None:
             connection.execute(update(tables.jobs).values(pools=nameless))
-            for later in (tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas):
+            for later in (tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages):
                 later.drop(connection)
             connection.exec_driver_sql("DROP INDEX ix_jobs_starts_from")
-            for column in ("jobs DROP COLUMN inputs", "jobs DROP COLUMN starts_from", "users DROP COLUMN team"):
-                connection.exec_driver_sql(f"ALTER TABLE {column}")
-            connection.exec_driver_sql("ALTER TABLE jobs DROP COLUMN waiting")
+            later_columns = {"jobs": ("waiting", "inputs", "starts_from"), "users": ("team",)}
+            for table, columns in (*later_columns.items(), ("attempts", ("capsule_digest", "runner_digest"))):
+                for column in columns:
+                    connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0002'")
 
         ledger.write_now(make_old)

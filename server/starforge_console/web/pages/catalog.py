@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from starforge.contract.api import MethodDetail, ParameterView
+from starforge.contract.catalog import MethodDetail, ParameterView
 from starforge_console.web.catalog import Part, find_published, load_published
 from starforge_console.web.catalog_views import build_method_detail
 from starforge_console.web.deps import Services

@@ -80,6 +80,7 @@ def _take_all(page: Page, token: str, suffix: str) -> None:
         "job-outputs": f"/jobs/{jobs['SUCCEEDED']}?view=outputs",
         "job-config": f"/jobs/{jobs['SUCCEEDED']}?view=config",
         "job-admission": f"/jobs/{jobs['SUCCEEDED']}?view=admission",
+        "job-lineage": f"/jobs/{jobs['SUCCEEDED']}?view=lineage",
         "fleets": "/fleets",
         "fleet": f"/fleets/{SAMPLE_FLEET}",
         "fleet-new": "/new-fleet",

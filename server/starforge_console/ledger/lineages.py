@@ -34,6 +34,16 @@ class Lineage:
     config: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineageRecord:
+    """The same without the text of the difference. `difference_bytes` None: none is kept."""
+
+    rerun_of: str | None = None
+    difference_bytes: int | None = None
+    difference_is_cut: bool = False
+    config: str | None = None
+
+
 def pack_difference(text: str, *, is_cut: bool) -> KeptDifference:
     """The difference as the ledger keeps it."""
     content = text.encode()
@@ -66,6 +76,13 @@ def load_lineage(connection: Connection, job_id: str) -> Lineage:
         difference = KeptDifference(packed=row.difference, bytes=row.difference_bytes, is_cut=row.difference_is_cut)
     rerun_of = None if row.rerun_of is None else JobId(row.rerun_of)
     return Lineage(rerun_of=rerun_of, difference=difference, config=row.config)
+
+
+def load_lineage_record(connection: Connection, job_id: str) -> LineageRecord:
+    """As `load_lineage`, for whoever shows that there is a difference, and not which."""
+    columns = [lineages.c[name] for name in LineageRecord.__dataclass_fields__]
+    row = connection.execute(select(*columns).where(lineages.c.job_id == job_id)).first()
+    return LineageRecord() if row is None else LineageRecord(**dict(row._mapping))  # noqa: SLF001 - the documented way
 
 
 def note_assembled(connection: Connection, attempt: AttemptId, capsule: Digest, runner: Digest) -> None:

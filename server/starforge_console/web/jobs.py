@@ -19,7 +19,7 @@ from starforge.contract.api import (
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import JobState
 from starforge_console.ledger.inputs import load_inputs
-from starforge_console.ledger.lineages import load_lineage
+from starforge_console.ledger.lineages import load_lineage_record
 from starforge_console.ledger.listing import count_jobs, load_line, search_jobs
 from starforge_console.ledger.search import ACTIVE, JobSearch
 from starforge_console.ledger.views import (
@@ -115,7 +115,7 @@ async def show_job(services: Services, _account: Reader, job_id: str) -> Respons
             load_documents(c, job_id),
             list_events(c, job_id),
             list_attempts(c, job_id),
-            load_lineage(c, job_id),
+            load_lineage_record(c, job_id),
             load_inputs(c, job_id),
         )
     )

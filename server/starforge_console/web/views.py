@@ -23,7 +23,7 @@ from starforge.contract.ids import AttemptId, is_job_id
 from starforge.errors import InputError
 from starforge.hardware.profiles import Profile
 from starforge.recipes.model import Recipe
-from starforge_console.ledger.lineages import Lineage
+from starforge_console.ledger.lineages import LineageRecord
 from starforge_console.ledger.listing import JobLine
 from starforge_console.ledger.reports import Output
 from starforge_console.ledger.views import AttemptRecord, EventRecord, JobRecord
@@ -87,14 +87,13 @@ def build_attempt(record: AttemptRecord) -> AttemptView:
     )
 
 
-def build_lineage(lineage: Lineage) -> LineageView:
+def build_lineage(record: LineageRecord) -> LineageView:
     """What is kept of a job's origin; its difference is asked for by itself."""
-    difference = lineage.difference
     return LineageView(
-        rerun_of=lineage.rerun_of,
-        difference_bytes=difference.bytes if difference else None,
-        difference_is_cut=difference.is_cut if difference else False,
-        config=None if lineage.config is None else json.loads(lineage.config),
+        rerun_of=record.rerun_of,
+        difference_bytes=record.difference_bytes,
+        difference_is_cut=record.difference_is_cut,
+        config=None if record.config is None else json.loads(record.config),
     )
 
 

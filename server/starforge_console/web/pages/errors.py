@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from starforge.errors import Bug, Busy, SignInRequired, StarForgeError
-from starforge_console.errors import status_of
+from starforge_console.errors import AdmissionRefused, status_of
 from starforge_console.web.faults import REQUEST_INVALID, fault_of
 from starforge_console.web.pages.services import load_page_services
 from starforge_console.web.pages.visit import SESSION_COOKIE, visit_of, visitor_of
@@ -83,6 +83,7 @@ class _Told:
         self.what = what
         self.why = error.why if error is not None else ""
         self.next_step = error.next_step if error is not None else ""
+        self.refusals = error.refusals if isinstance(error, AdmissionRefused) else ()
 
 
 def _describe(request: Request, error: Exception) -> _Told:

@@ -97,3 +97,8 @@ def short_digest(digest: str) -> str:
 def as_json(value: object) -> str:
     """A hyperparameter as it stands in a document."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def as_json_lines(value: object) -> str:
+    """A whole document, to be read and copied."""
+    return json.dumps(value, ensure_ascii=False, indent=2)

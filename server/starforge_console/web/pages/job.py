@@ -1,5 +1,6 @@
 """The page of one job, its log and curves as files, and what its owner may do with it."""
 
+import secrets
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
@@ -7,17 +8,22 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from starforge.errors import NotFound
+from starforge_console.accounts.sign_in import check_scope
+from starforge_console.accounts.tokens import Scope
 from starforge_console.ledger.listing import load_history
 from starforge_console.ledger.views import list_attempts, load_job
 from starforge_console.web.attempts import choose_attempt
 from starforge_console.web.deps import ApiServices, Services
+from starforge_console.web.lineage import load_difference
+from starforge_console.web.pages.difference_view import build_difference_view
 from starforge_console.web.pages.figures import choose_groups, load_figures, pick_primary
 from starforge_console.web.pages.job_view import EVENTS_SHOWN, JobPage, load_job_page
 from starforge_console.web.pages.log_view import load_log
 from starforge_console.web.pages.services import Pages
-from starforge_console.web.pages.visit import Signed, account_of, load_form
+from starforge_console.web.pages.visit import Signed, account_of, load_form, text_of
 
-VIEWS: Final = ("run", "outputs", "config", "admission", "history")
+VIEWS: Final = ("run", "outputs", "config", "admission", "lineage", "history")
+KEY_LENGTH: Final = 200
 PIECE_BYTES: Final = 1 << 20
 KEYS_AT_MOST: Final = 24
 POINTS: Final = 1000
@@ -50,6 +56,7 @@ async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
     shown = view if view in VIEWS else "run"
     may = visit.may_change(page.line.job.user_id)
     values: dict[str, Any] = {"nav": "jobs", "page": page, "history": page.history, "view": shown, "may": may}
+    values["once"] = secrets.token_urlsafe(16)
     if shown == "run":
         figures = await load_figures(services.curves, job_id, choose_groups(sorted(page.keys), keys))
         text = await load_log(services.logs, page.attempt, log, find)
@@ -62,10 +69,15 @@ async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
             "pinned": attempt is not None,
             "live": _live_address(page, None if log is not None or find else str(text.place), attempt),
         }
+    elif shown == "lineage":
+        kept = await load_difference(services, job_id)
+        values["difference"] = None if kept is None else build_difference_view(kept.text, is_cut=kept.is_cut)
     elif shown == "history":
         asked = {"before": before, "after": after}
         values["history"] = await services.ledger.read(lambda c: load_history(c, job_id, EVENTS_SHOWN, **asked))
     values["done"] = "job.stop_asked" if done == "stop" and page.is_stopping else ""
+    if done == "rerun" and page.lineage.rerun_of:
+        values["done"] = "job.rerun_done"
     return pages.look.page(visit, "job.html", **values)
 
 
@@ -93,13 +105,28 @@ async def send_log(services: Services, _visit: Signed, job_id: str, attempt: Num
             why="no attempt has been begun",
             next_step="come back when it has started; its page says what it waits for",
         )
-    headers = {
-        "Content-Disposition": f'attachment; filename="{job.id}-{chosen.number}.log"',
-        "Content-Security-Policy": "default-src 'none'; sandbox",
-        "Cache-Control": "no-store",
-        "X-Content-Type-Options": "nosniff",
-    }
+    headers = _as_file(f"{job.id}-{chosen.number}.log")
     return StreamingResponse(_pieces(services, chosen.id), media_type="application/octet-stream", headers=headers)
+
+
+@router.get("/jobs/{job_id}/difference.diff")
+async def send_difference(services: Services, _visit: Signed, job_id: str) -> Response:
+    """All that is kept of the difference of the job's tree, as a file."""
+    kept = await load_difference(services, job_id)
+    if kept is None:
+        raise NotFound(f"no difference is kept of job {job_id}", next_step="look at the page of its lineage")
+    headers = _as_file(f"{job_id}.diff")
+    return Response(kept.text.encode(), media_type="application/octet-stream", headers=headers)
+
+
+@router.post("/jobs/{job_id}/rerun")
+async def rerun(services: Services, visit: Signed, request: Request, job_id: str) -> Response:
+    """Submit the very same spec again; sent twice from one page, it makes one job."""
+    form = await load_form(request, visit)
+    account = account_of(visit)
+    check_scope(account, Scope.SUBMIT)
+    record = await services.admission.rerun(account, job_id, text_of(form, "once", KEY_LENGTH) or None)
+    return RedirectResponse(f"/jobs/{record.job}?done=rerun", 303, {"Cache-Control": "no-store"})
 
 
 @router.post("/jobs/{job_id}/stop")
@@ -116,6 +143,16 @@ async def delete(services: Services, visit: Signed, request: Request, job_id: st
     await load_form(request, visit)
     await services.jobs.delete(account_of(visit), job_id)
     return RedirectResponse("/jobs?done=deleted", 303, {"Cache-Control": "no-store"})
+
+
+def _as_file(name: str) -> dict[str, str]:
+    """The headers of what a browser is to keep and never to show: jobs write it."""
+    return {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+    }
 
 
 async def _pieces(services: ApiServices, attempt: str) -> AsyncIterator[bytes]:

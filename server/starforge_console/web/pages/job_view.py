@@ -3,15 +3,24 @@
 from dataclasses import dataclass
 from typing import Final
 
-from starforge.contract.api import AdmissionRecord, AttemptView, CheckpointView, LogState, Outputs, WaitView
+from starforge.contract.api import (
+    AdmissionRecord,
+    AttemptView,
+    CheckpointView,
+    LineageView,
+    LogState,
+    Outputs,
+    WaitView,
+)
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import FREE_OF_CHARGE, DesiredState, has_ended_for_good
+from starforge_console.ledger.lineages import load_lineage_record
 from starforge_console.ledger.listing import History, JobLine, load_history, load_lines
 from starforge_console.ledger.series import list_keys
 from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
 from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs
 from starforge_console.web.deps import ApiServices
-from starforge_console.web.views import build_attempt, build_waits
+from starforge_console.web.views import build_attempt, build_lineage, build_waits
 
 EVENTS_SHOWN: Final = 200
 
@@ -26,6 +35,7 @@ class JobPage:
     admission: AdmissionRecord
     history: History
     attempts: tuple[AttemptView, ...]
+    lineage: LineageView
     outputs: Outputs
     log: LogState
     attempt: AttemptRecord | None
@@ -75,13 +85,14 @@ class JobPage:
 
 async def load_job_page(services: ApiServices, job_id: str, attempt: int | None = None) -> JobPage:
     """The job at this moment; of several attempts' logs that of `attempt`, else of the newest. Raises NotFound."""
-    record, documents, history, attempts, lines = await services.ledger.read(
+    record, documents, history, attempts, lines, lineage = await services.ledger.read(
         lambda c: (
             load_job(c, job_id),
             load_documents(c, job_id),
             load_history(c, job_id, EVENTS_SHOWN),
             list_attempts(c, job_id),
             load_lines(c, [job_id]),
+            load_lineage_record(c, job_id),
         )
     )
     shown = choose_attempt(job_id, attempts, attempt)
@@ -92,6 +103,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
         admission=AdmissionRecord.model_validate_json(documents.admission),
         history=history,
         attempts=tuple(map(build_attempt, attempts)),
+        lineage=build_lineage(lineage),
         outputs=await load_outputs(services, attempts),
         log=await load_log_state(services, shown),
         attempt=shown,

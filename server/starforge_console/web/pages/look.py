@@ -61,6 +61,7 @@ class Look:
             "short_digest": formats.short_digest,
             "since": formats.since,
             "size": formats.size,
+            "tojson_lines": formats.as_json_lines,
             "tojson_text": formats.as_json,
             "units": formats.units_of,
         }

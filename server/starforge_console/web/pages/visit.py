@@ -67,6 +67,11 @@ class Visit:
         account = self.account
         return account is not None and Scope.SUBMIT.value in account.scopes and owns(account, owner_id)
 
+    @property
+    def may_submit(self) -> bool:
+        """Whether this session may submit jobs."""
+        return self.account is not None and Scope.SUBMIT.value in self.account.scopes
+
     def keep(self, answer: Response) -> None:
         """Set the cookies that this visit brought about."""
         for name, value, life_s in (

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from e2e.support.console import wait_for
-from server.tests.inputs.hub_server import COMMIT, HubServer, Repo, serve_hub
+from e2e.support.hub import COMMIT, HubServer, Repo, serve_hub
 from starforge_console.inputs.fetch import Fetched, NeverThere, NotYet, Ready, fetch
 from starforge_console.inputs.fetch_process import Wanted
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from e2e.support.hub import COMMIT, HubServer, Repo, serve_hub
 from server.tests.clocks import HandClock
-from server.tests.inputs.hub_server import COMMIT, HubServer, Repo, serve_hub
 from starforge_console.domain.inputs import HubAnswer, HubRef, HubStanding
 from starforge_console.inputs.hub import KEPT_S, Hub
 from starforge_console.settings.console import HubSettings

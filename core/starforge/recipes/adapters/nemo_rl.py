@@ -46,30 +46,10 @@ def build_plan(inputs: PlanInputs) -> Plan:
             what it must not.
 
     """
-    gpus = count_gpus(inputs)
-    settings, extra = split_extra(inputs)
-    extra = {name.lstrip("+"): value for name, value in flatten_extra(inputs.recipe, extra).items()}
     data = place_data(inputs, _SUFFIXES)
-    if data.validation is None:
-        settings = {name: value for name, value in settings.items() if name not in _OF_VALIDATION}
-    settings |= _list_own_files(inputs) | _build_data(inputs, data)
-    settings |= {} if _is_tested(inputs, data) else _forgo_tests(inputs)
-    model = find_model(inputs)
-    settings |= {
-        "policy.model_name": model,
-        _TOKENIZER: settings.get(_TOKENIZER) or model,
-        "cluster.gpus_per_node": gpus,
-        "cluster.num_nodes": inputs.nodes,
-        "checkpointing.enabled": True,
-        "checkpointing.checkpoint_dir": PLACE_CKPT,
-        "checkpointing.checkpoint_must_save_by": None,
-        "logger.log_dir": f"{PLACE_WORK}/starforge-run/logs",
-        "logger.tensorboard_enabled": True,
-        "logger.monitor_gpus": False,
-        **{f"logger.{name}_enabled": False for name in _LOGGERS},
-    }
+    settings = _build_settings(inputs, data)
     source = inputs.find("nemo_rl_dir")
-    document = {"defaults": f"{source}/{inputs.recipe.options['config']}", **_nest({**settings, **extra})}
+    document = {"defaults": f"{source}/{inputs.recipe.options['config']}", **_nest(settings)}
     return Plan(
         argv=(
             "uv",
@@ -90,6 +70,32 @@ def build_plan(inputs: PlanInputs) -> Plan:
         python_path=(locate_folder(inputs),),
         resume_mirror=ResumeMirror(directory=f"step_{PLACE_RESUME_STEP}") if inputs.resume else None,
     )
+
+
+def _build_settings(inputs: PlanInputs, data: PlacedData) -> dict[str, Json]:
+    """Everything that is laid upon the example, by full name."""
+    gpus = count_gpus(inputs)
+    settings, extra = split_extra(inputs)
+    extra = {name.lstrip("+"): value for name, value in flatten_extra(inputs.recipe, extra).items()}
+    if data.validation is None:
+        settings = {name: value for name, value in settings.items() if name not in _OF_VALIDATION}
+    settings |= _list_own_files(inputs) | _build_data(inputs, data)
+    settings |= {} if _is_tested(inputs, data) else _forgo_tests(inputs)
+    model = find_model(inputs)
+    settings |= {
+        "policy.model_name": model,
+        _TOKENIZER: settings.get(_TOKENIZER) or model,
+        "cluster.gpus_per_node": gpus,
+        "cluster.num_nodes": inputs.nodes,
+        "checkpointing.enabled": True,
+        "checkpointing.checkpoint_dir": PLACE_CKPT,
+        "checkpointing.checkpoint_must_save_by": None,
+        "logger.log_dir": f"{PLACE_WORK}/starforge-run/logs",
+        "logger.tensorboard_enabled": True,
+        "logger.monitor_gpus": False,
+        **{f"logger.{name}_enabled": False for name in _LOGGERS},
+    }
+    return {**settings, **extra}
 
 
 def _find_script(inputs: PlanInputs) -> str:

@@ -109,9 +109,9 @@ class Usage:
 
     def find_holds(self, user_id: int, pools: Sequence[PoolRequest]) -> list[WaitReason]:
         """Every limit that keeps a job of this user and shape from starting now; empty when it may start."""
-        gpus = count_gpus(pools)
-        holds = []
-        for holder, limit in self.quotas.list_limits(user_id):
+        limits = self.quotas.list_limits(user_id)
+        gpus, holds = count_gpus(pools) if limits else 0, []
+        for holder, limit in limits:
             why = find_never(limit, pools) or _explain_full(limit, self.held_by(holder), gpus)
             if why:
                 holds.append(WaitReason(why, (f"quota of {holder}",)))

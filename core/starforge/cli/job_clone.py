@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -49,7 +50,7 @@ def clone(job: str, folder: Path | None, as_json: bool) -> None:  # noqa: FBT001
     """
     with open_console() as console:
         detail = console.job(job)
-        target = Path(os.path.abspath(folder or f"{detail.job.project}-{job}"))  # noqa: PTH100 - links stay as they were named
+        target = Path(os.path.abspath(folder or f"{detail.spec.metadata.project}-{detail.job.id}"))  # noqa: PTH100 - links stay as they were named
         _check_target(target)
         difference = None
         if detail.lineage.difference_bytes is not None:
@@ -117,6 +118,7 @@ def _make_folder(console: Console, detail: JobDetail, target: Path, difference: 
         with tempfile.NamedTemporaryFile(prefix="sf-clone-") as archive:
             _unpack(console, detail, archive, partial)
         files = read_files(partial)
+        _refuse_repository(detail, files)
         workspace, provenance = Digest(detail.spec.spec.workspace.digest), detail.spec.spec.provenance
         known = Clone(job=detail.job.id, workspace=workspace, provenance=provenance, files=files, difference=difference)
         write_clone(partial, known)
@@ -127,6 +129,17 @@ def _make_folder(console: Console, detail: JobDetail, target: Path, difference: 
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return len(files)
+
+
+def _refuse_repository(detail: JobDetail, files: Iterable[str]) -> None:
+    """Take no repository along: its configuration may name commands, and git runs them in whoever's shell."""
+    found = next((path for path in files if ".git" in path.lower().split("/")), None)
+    if found is not None:
+        raise PackError(
+            f"the workspace of {detail.job.id} was not taken",
+            why=f"it holds {found}, which no sf packs: a repository may name commands that git would run here",
+            next_step="look at what it was submitted with",
+        )
 
 
 def _publish(partial: Path, target: Path) -> None:

@@ -11,6 +11,7 @@ from starforge.contract.canonical import Json
 from starforge.contract.jobspec import Pool, Resources, digest_of
 from starforge.errors import InputError, StarForgeError
 from starforge.hardware.profiles import BUILT_IN, Profile, Share, build_resources
+from starforge.logtext import clean_line
 from starforge.workspace.config import parse_setting
 from starforge.workspace.experiment import Experiment, apply_resources, check_experiment, read_experiment
 from starforge.workspace.project import Project
@@ -70,7 +71,13 @@ def _find_settings(experiment: Experiment, wanted: Mapping[str, Json] | None) ->
     found = _find_changes(experiment.values, wanted, ())
     if found is None:
         return [], "the config holds settings that the job had not, and no option takes one away"
-    return [f"{'.'.join(path)}={json.dumps(value, ensure_ascii=False)}" for path, value in found], ""
+    return [f"{'.'.join(path)}={_write_value(value)}" for path, value in found], ""
+
+
+def _write_value(value: Json) -> str:
+    """The value as YAML reads it and a terminal may show it: the job may be anybody's."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(sign if clean_line(sign) == sign else f"\\u{ord(sign):04x}" for sign in text)
 
 
 def _find_changes(
@@ -83,8 +90,8 @@ def _find_changes(
     for key, value in wanted.items():
         if key in have and _is_same(have[key], value):
             continue
-        if not key or key != key.strip() or "." in key or "=" in key:
-            return None  # an option would read it as another path
+        if not key or key != key.strip() or set(key) & set(".=") or clean_line(key) != key:
+            return None  # an option would read it as another path, or a terminal as a command
         below, here = have.get(key), (*path, key)
         inner = _find_changes(below, value, here) if isinstance(below, dict) and isinstance(value, dict) else None
         changes += [(here, value)] if inner is None else inner

@@ -44,6 +44,7 @@ def run_printed(sf: Sf, monkeypatch: pytest.MonkeyPatch, printed: Result) -> Res
         ["--profile", "h200:16"],
         ["--profile", "any:3", "--set", "steps=7", "--set", "name=\"a: b 'c' # ü\"", "--set", "lr=1e-5"],
         ["--profile", "cpu", "--note", "it's", "--retries", "2", "--max-runtime", "60", "--priority", "high"],
+        ["--profile", "cpu", "--set", 'name="\\u001b[2J\\u202e\\U0001F600"', "--set", 'deep={"\\u001b[2J": 1}'],
         ["--profile", "cpu", "--set", "labels.team=nlp", "--set", "deep.er={a.b: [1, 1.0, null, true]}"],
     ],
 )
@@ -59,6 +60,7 @@ def test_the_printed_command_makes_the_same_spec(
     monkeypatch.chdir(project.parent)
     printed = sf("job", "clone", job)
     assert (printed.code, "warning" in printed.err) == (0, False), printed.err
+    assert not set(printed.out + printed.err) & set("\x1b\u202e")
     again = run_printed(sf, monkeypatch, printed)
     assert again.code == 0, again.err
     assert again.json["uploaded"] is False
@@ -196,8 +198,10 @@ def member(name: str, **attributes: object) -> tarfile.TarInfo:
         [member("a", type=tarfile.SYMTYPE, linkname="/etc/passwd")],
         [member("a", type=tarfile.FIFOTYPE)],
         [member("a", size=1), member("b", type=tarfile.LNKTYPE, linkname="a")],
+        [member("sub/.GIT/config", size=1)],
+        [member(CLONE_FILE, size=1)],
     ],
-    ids=["up", "root", "link-up", "link-root", "fifo", "hard-link"],
+    ids=["up", "root", "link-up", "link-root", "fifo", "hard-link", "repository", "clone"],
 )
 def test_an_archive_that_no_sf_packs_is_refused_and_leaves_nothing(
     sf: Sf, project: Path, state: ConsoleState, members: list[tarfile.TarInfo]
@@ -213,7 +217,7 @@ def test_an_archive_that_no_sf_packs_is_refused_and_leaves_nothing(
     before = sorted(project.parent.iterdir())
     refused = sf("job", "clone", job, str(project.parent / "there"))
     assert refused.code != 0
-    assert "was not taken" in refused.err
+    assert "was not taken" in refused.err or "brought one of its own" in refused.err
     assert sorted(project.parent.iterdir()) == before
 
 

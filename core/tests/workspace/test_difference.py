@@ -42,10 +42,11 @@ def test_changed_new_and_deleted_files_are_shown_as_git_shows_them(tmp_path: Pat
 
 def test_the_difference_makes_the_tree_of_the_commit(tmp_path: Path) -> None:
     source, other = tmp_path / "source", tmp_path / "other"
-    commit_tree(source, {"a.py": "one\ntwo\nthree\n", "b/c.py": "old\n", "d": "x"})
+    commit_tree(source, {"a.py": "one\ntwo\nthree\n", "b/c.py": "old\n", ".env": "x"})
     git(tmp_path, "clone", "-q", "source", "other")
     write_tree(source, {"a.py": "one\n2\nthree", "b/new.py": "new\n"})
     (source / "b/c.py").unlink()
+    (source / ".env").unlink()  # only named, below the rest
     git(source, "add", "b/new.py")  # staged or not makes no difference
     (tmp_path / "the.diff").write_text(difference_of(source).text)
     git(other, "apply", "../the.diff")
@@ -53,7 +54,7 @@ def test_the_difference_makes_the_tree_of_the_commit(tmp_path: Path) -> None:
         str(file.relative_to(other)): file.read_text()
         for file in other.rglob("*")
         if ".git" not in file.parts and file.is_file()
-    } == {"a.py": "one\n2\nthree", "b/new.py": "new\n", "d": "x"}
+    } == {"a.py": "one\n2\nthree", "b/new.py": "new\n", ".env": "x"}
 
 
 def test_a_project_inside_a_repository_is_shown_from_its_own_folder(tmp_path: Path) -> None:

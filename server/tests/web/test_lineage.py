@@ -4,11 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from sqlalchemy import func, update
 
 from server.tests.web.support import WORKSPACE, ConsoleUnderTest, build_submission
 from starforge.contract.api import DIFFERENCE_BYTES
 from starforge.contract.canonical import Json, digest_json
 from starforge_console.ledger.lineages import load_lineage
+from starforge_console.ledger.tables import jobs
 
 CONFIG: dict[str, Json] = {"image": "python:3.11", "hyperparameters": {"steps": 7, "lr": 1e-5}}
 TEXT = "diff --git a/train.py b/train.py\n-a\n+ä\n"
@@ -124,6 +126,19 @@ def test_a_rerun_asks_every_gate_anew(console: ConsoleUnderTest) -> None:
     assert client.post("/api/v1/jobs/jaaaaaaaaa/rerun").status_code == 404
     reader = console.client(console.add_user("eve", scopes=["read"]))
     assert reader.post(f"/api/v1/jobs/{job}/rerun").status_code == 403
+
+
+def test_a_rerun_of_a_method_that_is_published_otherwise_by_now_is_refused_with_what_to_do(
+    console: ConsoleUnderTest,
+) -> None:
+    ann = console.add_user("ann")
+    job = send(console, ann, build_submission())["job"]
+    digest = build_submission()["spec"]["spec"]["recipe"]["digest"]  # type: ignore[index]  # a document
+    was = func.replace(jobs.c.spec, digest, "sha256:" + "5" * 64)
+    console.ledger.write_now(lambda c: c.execute(update(jobs).values(spec=was)))
+    answer = console.client(ann).post(f"/api/v1/jobs/{job}/rerun").json()
+    assert codes(answer) == ["recipe_digest"]
+    assert "sf recipe upgrade" in answer["refusals"][0]["next_step"]
 
 
 def test_the_packed_workspace_comes_back_as_it_is_whole_or_in_part(console: ConsoleUnderTest) -> None:

@@ -11,6 +11,7 @@ from starforge.contract.images import parse_image_reference
 from starforge.errors import ProjectError
 from starforge.recipes.catalog import load_method, load_template
 from starforge.recipes.faults import Fault
+from starforge.recipes.hyperparameters import find_broken_rules
 from starforge.recipes.lock import LOCK_FILE, build_lock, render_lock
 from starforge.recipes.model import Recipe, Runtime
 from starforge.workspace.experiment import read_experiment
@@ -55,7 +56,7 @@ def new(experiment: str, method: str, version: str | None, image: str | None, as
     click.echo(
         f"made {shown} with {recipe.name}{f' for {recipe.framework} {runtime.version}' if runtime.version else ''}"
     )
-    _say_next(experiment, missing)
+    _say_next(experiment, missing, _choose_profile(recipe, runtime))
 
 
 def _check_name(project: Project, experiment: str) -> None:
@@ -94,8 +95,15 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
             (folder / path).chmod(0o755)
 
 
-def _say_next(experiment: str, missing: list[Fault]) -> None:
+def _choose_profile(recipe: Recipe, runtime: Runtime) -> str:
+    """A profile that is always there: without a GPU, unless the method's rules say that there must be one."""
+    at = recipe.at(runtime.version)
+    without, with_one = ({rule.require for rule, _ in find_broken_rules(at, {}, {"gpus": gpus})} for gpus in (0, 1))
+    return "any:1" if without - with_one else "cpu"
+
+
+def _say_next(experiment: str, missing: list[Fault], profile: str) -> None:
     for fault in missing:
         say(f"to fill in: {fault.place}: {fault.message}{f' ({fault.hint})' if fault.hint else ''}")
-    submit = f"git add -A && git commit -m 'Add {experiment}' && sf submit {experiment} --profile cpu --follow"
+    submit = f"git add -A && git commit -m 'Add {experiment}' && sf submit {experiment} --profile {profile} --follow"
     click.echo(f"next: fill that in, then sf validate {experiment}" if missing else f"next: {submit}")

@@ -88,6 +88,14 @@ def test_a_fresh_experiment_is_valid_and_says_what_to_do_next(
 
 
 @pytest.mark.parametrize(
+    ("method", "profile"), [("trl/sft", "cpu"), ("openrlhf/sft", "any:1"), ("nemo-rl/grpo", "any:1")]
+)
+@pytest.mark.usefixtures("project")
+def test_the_way_on_names_a_profile_that_the_method_can_train_on(sf: Sf, method: str, profile: str) -> None:
+    assert f"--profile {profile} " in sf("new", "third", "--method", method, "--image", "registry.local/train:1").out
+
+
+@pytest.mark.parametrize(
     ("words", "hint"),
     [
         (["first"], "is there already"),

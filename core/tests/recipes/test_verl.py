@@ -130,6 +130,8 @@ def test_a_fresh_experiment_is_valid_in_every_version(method: str) -> None:
     for name in template:
         if name.endswith(".py"):
             compile(template[name], name, "exec")
+    parquet = template["data/train.parquet"]
+    assert (parquet[:4], parquet[-4:]) == (b"PAR1", b"PAR1")
 
 
 def test_the_reward_function_of_the_template_prefers_the_right_answer() -> None:

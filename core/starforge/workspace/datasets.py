@@ -2,12 +2,18 @@
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from starforge.recipes.faults import Fault, Place
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_DATA_FILES: Final = tuple(
+    f"{ending}{packed}"
+    for ending in (".jsonl", ".json", ".csv", ".txt", ".arrow", ".parquet")
+    for packed in ("", ".gz", ".zst", ".xz", ".bz2")
+)
 _HUB: Final = re.compile(r"hf://[^\s/@]+/[^\s/@]+(@\S+)?")
 
 
@@ -37,6 +43,15 @@ def find_data_fault(root: Path, folder: str, named: Named) -> Fault | None:
     if (root / folder / path).exists():
         hint = f"write {os.path.normpath(f'{folder}/{value}')}: paths count from the project's folder"
     return Fault("data_missing", f"{key} is {value}, and the project holds no such path", place, hint)
+
+
+def find_format_fault(named: Named, wanted: Sequence[str]) -> Fault | None:
+    """What is wrong with a data file whose ending is known and none of those that the method reads."""
+    key, value, place = named
+    if value.endswith(tuple(wanted)) or not value.endswith(_DATA_FILES):
+        return None
+    shown = ", ".join(wanted)
+    return Fault("data_format", f"{key} is {value}, and this method reads {shown} alone", place, "convert it first")
 
 
 def find_data_warning(named: Named) -> Fault | None:

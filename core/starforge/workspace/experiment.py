@@ -29,7 +29,7 @@ from starforge.recipes.model import Need, Recipe, Rule
 from starforge.recipes.rules import list_names
 from starforge.wording import count_of, describe_nearest, join_sentences
 from starforge.workspace.config import CONFIG_FILE, Config, Setting, apply_setting, read_config
-from starforge.workspace.datasets import Named, find_data_fault, find_data_warning
+from starforge.workspace.datasets import Named, find_data_fault, find_data_warning, find_format_fault
 from starforge.workspace.project import EXPERIMENTS_FOLDER, Project
 
 if TYPE_CHECKING:
@@ -190,12 +190,15 @@ def _check_image(experiment: Experiment) -> None:
 
 
 def _check_datasets(experiment: Experiment) -> None:
+    suffixes = experiment.recipe.options.get("data_suffixes") if experiment.recipe else None
+    wanted = [str(suffix) for suffix in suffixes] if isinstance(suffixes, list) else []
     for name, value in experiment.section("data").items():
         if not isinstance(value, str) or not value:
             continue
         path = ("data", name)
         named = Named(".".join(path), value, experiment.config.origin.place_of(path))
         fault = find_data_fault(experiment.project.root, experiment.folder, named)
+        fault = fault or (find_format_fault(named, wanted) if wanted else None)
         warning = find_data_warning(named)
         experiment.faults += [fault] if fault else []
         experiment.warnings += [warning] if warning else []

@@ -95,6 +95,16 @@ def test_the_way_on_names_a_profile_that_the_method_can_train_on(sf: Sf, method:
     assert f"--profile {profile} " in sf("new", "third", "--method", method, "--image", "registry.local/train:1").out
 
 
+def test_data_of_a_kind_that_the_method_does_not_read_is_a_fault(sf: Sf, project: Path) -> None:
+    sf("new", "third", "--method", "verl/sft", "--image", "registry.local/train:1")
+    assert sf("validate", "third", "--json").json["ok"]
+    config = project / "experiments/third/config.yaml"
+    config.write_text(config.read_text().replace("data/train.parquet", "data/train.jsonl"))
+    (fault,) = sf("validate", "third", "--json").json["errors"]
+    assert (fault["code"], fault["line"]) == ("data_format", 11)
+    assert "reads .parquet alone" in fault["message"]
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [

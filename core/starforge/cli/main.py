@@ -19,7 +19,7 @@ _COMMANDS: Final = {
     "validate": LazyCommand("starforge.cli.validate:validate", "Check an experiment, without a network."),
     "pack": LazyCommand("starforge.cli.pack:pack", "Show what travels with a job, and its digest."),
     "submit": LazyCommand("starforge.cli.submit:submit", "Submit an experiment as a job."),
-    "rerun": LazyCommand("starforge.cli.job_clone:rerun", "Submit the very same JobSpec again."),
+    "rerun": LazyCommand("starforge.cli.job_clone:rerun", "Submit the very same JobSpec again, as a new job of yours."),
     "job": LazyCommand("starforge.cli.job:job", "Look at jobs, follow them, stop them."),
     "fleet": LazyCommand("starforge.cli.fleet:fleet", "Look at fleets, make one, let machines join it."),
     "node": LazyCommand("starforge.cli.node:node", "Look at machines, take them out of use."),

@@ -1,8 +1,9 @@
 """The one command that submits a cloned workspace so that the JobSpec is the very same."""
 
+import contextlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,7 +34,8 @@ def find_command(project: Project, detail: JobDetail, registry: Mapping[str, Pro
     name, spec = detail.spec.metadata.name, detail.spec.spec
     settings, why = _find_settings(read_experiment(project, name), detail.lineage.config)
     experiment = read_experiment(project, name, [parse_setting(text) for text in settings])
-    profiles = _find_profiles(experiment, spec.resources, registry)
+    roles = experiment.recipe.roles if experiment.recipe else ()
+    profiles = find_profiles(spec.resources, registry, roles, build_share(experiment))
     words = ["sf", "submit", name]
     for profile in profiles or _guess_profiles(spec.resources, registry):
         words += ["--profile", profile]
@@ -45,13 +47,26 @@ def find_command(project: Project, detail: JobDetail, registry: Mapping[str, Pro
     return Command(tuple(words), why or _find_obstacle(experiment, profiles, (detail, registry, contents)))
 
 
+def find_profiles(
+    resources: Resources, registry: Mapping[str, Profile], roles: Sequence[str], share: Share
+) -> list[str] | None:
+    """What `--profile` takes to ask for exactly `resources`, of several ways the first by name. Pure."""
+    choices = [list(_list_texts(pool, resources, registry)) for pool in resources.pools]
+    for texts in itertools.islice(itertools.product(*choices), _TRIED):
+        with contextlib.suppress(InputError):
+            if build_resources(texts, registry, roles, share) == resources:
+                return list(texts)
+    return None
+
+
 def _find_obstacle(
     experiment: Experiment, profiles: list[str], known: tuple[JobDetail, Mapping[str, Profile], Contents]
 ) -> str:
     """Why the spec would be another one; empty where it is the same."""
     detail, registry, contents = known
     try:
-        resources = _build_resources(experiment, profiles, registry)
+        roles = experiment.recipe.roles if experiment.recipe else ()
+        resources = build_resources(profiles, registry, roles, build_share(experiment))
         apply_resources(experiment, resources)
         check_experiment(experiment)
         digest = digest_of(build_jobspec(experiment, resources, contents))
@@ -103,18 +118,6 @@ def _is_same(one: Json, other: Json) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def _find_profiles(experiment: Experiment, resources: Resources, registry: Mapping[str, Profile]) -> list[str] | None:
-    """The first profiles by name that ask for exactly `resources`."""
-    choices = [list(_list_texts(pool, resources, registry)) for pool in resources.pools]
-    for texts in itertools.islice(itertools.product(*choices), _TRIED):
-        try:
-            if _build_resources(experiment, list(texts), registry) == resources:
-                return list(texts)
-        except InputError:
-            continue
-    return None
-
-
 def _guess_profiles(resources: Resources, registry: Mapping[str, Profile]) -> list[str]:
     """What comes nearest to `resources`."""
     return [next(_list_texts(pool, resources, registry), pool.series or "any") for pool in resources.pools]
@@ -130,9 +133,3 @@ def _list_texts(pool: Pool, resources: Resources, registry: Mapping[str, Profile
         profile = known[name]
         if profile.series == pool.series and bool(profile.gpus_per_node) == bool(gpus):
             yield f"{prefix}{name}" if profile.gpus == gpus else f"{prefix}{name}:{gpus}"
-
-
-def _build_resources(experiment: Experiment, profiles: list[str], registry: Mapping[str, Profile]) -> Resources:
-    roles = experiment.recipe.roles if experiment.recipe else ()
-    share: Share = build_share(experiment)
-    return build_resources(profiles, registry, roles, share)

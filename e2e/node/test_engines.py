@@ -6,6 +6,8 @@ from e2e.node.work import UNTIL_TOLD, Work
 from e2e.support.console import wait_for
 from e2e.support.farm import FLEET, Farm, Machine
 from e2e.support.images import HOST_IMAGE
+from starforge.containers.labels import name_container
+from starforge.contract.ids import parse_attempt_id
 from starforge_console.domain.reconcile import GONE_TWICE_S
 
 pytestmark = pytest.mark.engine
@@ -98,7 +100,8 @@ def test_a_container_of_another_install_keeps_its_gpu_and_is_left_alone(work: Wo
         "forge.gpu.0": taken,
     }
     engine = first.engine.engine
-    foreign = engine.create("foreign", {"Image": HOST_IMAGE, "Cmd": ["sleep", "infinity"], "Labels": labels})["Id"]
+    named = name_container(parse_attempt_id(labels["forge.attempt"]))
+    foreign = engine.create(named, {"Image": HOST_IMAGE, "Cmd": ["sleep", "infinity"], "Labels": labels})["Id"]
     try:
         engine.start(foreign)
         wait_for(lambda: states_of(work, first) == ["foreign"] + ["free"] * 7, "the stranger to be seen")

@@ -116,8 +116,8 @@ def build_launch(
     plan = capsule.plan
     environment = {key: value for key, value in os.environ.items() if key not in _NOT_FOR_THE_JOB}
     environment.setdefault("PYTHONUNBUFFERED", "1")  # else stdout and stderr do not come in order
-    for name, value in _build_torchrun_settings(capsule).items():
-        environment.setdefault(name, value)
+    for name, setting in _build_torchrun_settings(capsule).items():
+        environment.setdefault(name, setting)
     environment.update(capsule.platform_env)
     environment.update(plan.env)
     environment.update(_build_job_names(capsule, places, report_file))

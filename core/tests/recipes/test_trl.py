@@ -1,7 +1,8 @@
 """The methods of trl: what is started, with which settings, and what is refused before."""
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pytest
 from pydantic import JsonValue
@@ -34,19 +35,22 @@ def faults_of(recipe: Recipe, text: str) -> list[tuple[str, str]]:
     return [(fault.code, str(fault.place)) for fault in check_hyperparameters(recipe, values, document)]
 
 
+OF_EACH_KIND: Final[Mapping[str, JsonValue]] = {
+    "learning_rate": 1e-5,
+    "max_steps": 80,
+    "max_length": None,
+    "eval_strategy": "steps",
+    "warmup_ratio": 0.1,
+    "nproc_per_node": 2,
+    "extra": {"torchdynamo": "inductor", "label_names": ["labels"], "parallelism_config": {"tp_size": 2}},
+}
+"""Hyperparameters that go into the file, onto the command line, to the launcher, and past the recipe."""
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_plan_as_a_whole(version: str) -> None:
     paths = InputPaths(model="/inputs/model", train="/in/a.jsonl", validation="/in/b.jsonl")
-    hyperparameters: dict[str, JsonValue] = {
-        "learning_rate": 1e-5,
-        "max_steps": 80,
-        "max_length": None,
-        "eval_strategy": "steps",
-        "warmup_ratio": 0.1,
-        "nproc_per_node": 2,
-        "extra": {"torchdynamo": "inductor", "label_names": ["labels"], "parallelism_config": {"tp_size": 2}},
-    }
-    assert plan_of("trl/sft", hyperparameters, version=version, paths=paths) == c.Plan(
+    assert plan_of("trl/sft", dict(OF_EACH_KIND), version=version, paths=paths) == c.Plan(
         argv=(
             *("@FORGE_PYTHON@", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"),
             *ON_ONE_GPU[1:],

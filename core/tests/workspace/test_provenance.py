@@ -6,9 +6,10 @@ import pytest
 
 from core.tests.workspace.trees import commit_tree, git, write_tree
 from starforge.contract.jobspec import Provenance
+from starforge.contract.remotes import strip_credentials
 from starforge.workspace.git import GitStanding
 from starforge.workspace.manifest import load_manifest
-from starforge.workspace.provenance import Origin, build_provenance, load_origin, strip_credentials
+from starforge.workspace.provenance import Origin, build_provenance, load_origin
 
 
 def origin_of(root: Path) -> Origin:

@@ -1,6 +1,7 @@
 """A hub on loopback that speaks what the console and huggingface_hub use, and can be disturbed in every way."""
 
 import contextlib
+import gzip
 import hashlib
 import json
 import socket
@@ -40,6 +41,10 @@ class HubServer:
     is_silent: bool = False
     cut_after: dict[str, list[int]] = field(default_factory=dict)
     """By file: after how many bytes each download is cut, in turn; then no more."""
+    endless: set[str] = field(default_factory=set)
+    """Files whose body goes on until nobody takes it any more, under no length."""
+    description: bytes | None = None
+    """What a revision is described with, gzip-compressed, whatever it is."""
     spoilt: dict[str, bytes] = field(default_factory=dict)
     hold: threading.Event = field(default_factory=threading.Event)
     held: set[str] = field(default_factory=set)
@@ -133,6 +138,10 @@ class _Handler(BaseHTTPRequestHandler):
         if revision not in {*repo.revisions, repo.commit}:
             self._send_error(404, "RevisionNotFound", f"Invalid rev id: {revision}")
             return
+        if what == "revision" and self.served.description is not None:
+            packed = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+            self._send(200, gzip.compress(self.served.description), packed)
+            return
         if what == "tree":
             rows: Any = [_describe(path, content) for path, content in repo.files.items()]
         else:
@@ -153,7 +162,9 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"X-Repo-Commit": repo.commit, "ETag": '"x"', "Content-Type": "application/octet-stream"}
         if start:
             headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-        if self.command == "GET" and cuts:
+        if self.command == "GET" and path in self.served.endless:
+            self._send_endless(headers)
+        elif self.command == "GET" and cuts:
             self._send_cut(content[start:], headers, cuts.pop(0))
         elif self.command == "GET" and path in self.served.held:
             self._send_held(content[start:], headers)
@@ -165,6 +176,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body[:after])
         self.wfile.flush()
         self.connection.shutdown(socket.SHUT_RDWR)
+        self.close_connection = True
+
+    def _send_endless(self, headers: Mapping[str, str]) -> None:
+        self.send_response(200)
+        for name, value in {**headers, "Transfer-Encoding": "chunked"}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while not self.served.hold.is_set():
+                self.wfile.write(b"10000\r\n" + bytes(0x10000) + b"\r\n")
         self.close_connection = True
 
     def _send_held(self, body: bytes, headers: Mapping[str, str]) -> None:

@@ -41,7 +41,12 @@ Progress = Callable[[int, int], None]
 
 
 async def fetch(wanted: Wanted, stall_s: float, progress: Progress) -> Fetched:
-    """Fetch the snapshot in a process of its own. Cancelled, it leaves none behind."""
+    """Fetch the snapshot in a process of its own. Cancelled, it leaves none behind.
+
+    Raises:
+        OSError: no process can be started now.
+
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -72,6 +77,8 @@ async def _hear(process: asyncio.subprocess.Process, stall_s: float, progress: P
                 line = await process.stdout.readline() if process.stdout is not None else b""
         except TimeoutError:
             return NotYet(f"nothing arrived for {stall_s:g} s")
+        except ValueError:
+            return NotYet(f"the fetching process said more than {_LINE_BYTES} bytes at once")
         if not line:
             return NotYet(f"the fetching process ended with code {await process.wait()}")
         said: dict[str, Any] = json.loads(line)

@@ -10,6 +10,7 @@ with the console: when its standard input closes.
 """
 
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -21,7 +22,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
+from starforge.wording import cut_middle
+
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from huggingface_hub.hf_api import RepoFile
 
 FILES_AT_ONCE: Final = 4
@@ -29,6 +33,7 @@ TOLD_EVERY_S: Final = 0.5
 _CHUNK_BYTES: Final = 1 << 20
 _WRITTEN_AT_ONCE_BYTES: Final = 64 << 10
 """The library keeps so much in memory before it writes; its own 10 MiB would be lost with every cut of a slow line."""
+_WORDS_AT_MOST: Final = 1000
 _UMASK: Final = 0o022
 """The job's user reads what the console's user fetched."""
 
@@ -53,7 +58,7 @@ class Wanted:
 
 
 class _Changed(Exception):
-    """A file arrived with another digest than the hub names."""
+    """A file arrived with another size or digest than the hub names."""
 
 
 class _Unfit(Exception):
@@ -89,12 +94,12 @@ def _fetch_and_explain(wanted: Wanted) -> dict[str, Any]:
         word = "unknown" if answer.standing in UNANSWERED else "refused"
         return {word: f"{answer.standing.name.lower().replace('_', ' ')}: {answer.why}"}
     except (httpx2.HTTPError, _Changed) as error:
-        return {"unknown": f"{error}" or type(error).__name__}
+        return {"unknown": _shorten(f"{error}" or type(error).__name__)}
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
-        return {"unknown": f"{error.strerror or error}{place}"}
+        return {"unknown": _shorten(f"{error.strerror or error}{place}")}
     except (ValueError, _Unfit) as error:
-        return {"refused": str(error)}
+        return {"refused": _shorten(str(error))}
     return {"ready": True}
 
 
@@ -106,6 +111,8 @@ def _fetch(wanted: Wanted) -> None:
     api = HfApi(endpoint=wanted.endpoint, token=wanted.token or False)
     listed = api.list_repo_tree(wanted.repo, recursive=True, revision=wanted.commit, repo_type=wanted.kind)
     files = [_check_path(one) for one in listed if isinstance(one, RepoFile)]
+    if len({PurePosixPath(file.path) for file in files}) < len(files):
+        raise _Unfit("the repository names one file twice")
     shelf = _Shelf(Path(wanted.folder), files)
     told = threading.Event()
     teller = threading.Thread(target=_tell_progress, args=(shelf, told), name="progress", daemon=True)
@@ -164,7 +171,7 @@ def _fetch_file(wanted: Wanted, shelf: _Shelf, file: "RepoFile") -> None:
     url = hf_hub_url(wanted.repo, file.path, repo_type=wanted.kind, revision=wanted.commit, endpoint=wanted.endpoint)
     if _size(part) > file.size:
         part.unlink()
-    with part.open("r+b" if part.exists() else "w+b") as target:
+    with _Bounded(part, file) as target:
         start = target.seek(0, os.SEEK_END)
         # The library's client keeps the token to itself where the hub leads on to another host.
         signed = {"Authorization": f"Bearer {wanted.token}"} if wanted.token else {}
@@ -178,6 +185,24 @@ def _fetch_file(wanted: Wanted, shelf: _Shelf, file: "RepoFile") -> None:
         raise _Changed(f"{file.path} arrived with another digest than the hub names")
     place.parent.mkdir(parents=True, exist_ok=True)
     part.rename(place)
+
+
+class _Bounded(io.FileIO):
+    """The beginning of a file, that takes no more than the file has: a body may go on for ever."""
+
+    def __init__(self, part: Path, file: "RepoFile") -> None:
+        super().__init__(part, "r+" if part.exists() else "w+")
+        self._file = file
+
+    def write(self, content: "ReadableBuffer") -> int:
+        """Write all of it. Raises _Changed when the file would become too long."""
+        rest = whole = memoryview(content)
+        if self.tell() + len(whole) > self._file.size:
+            message = f"{self._file.path} is longer than the {self._file.size} bytes that the hub names"
+            raise _Changed(message)
+        while rest:
+            rest = rest[super().write(rest) :]
+        return len(whole)
 
 
 def _is_as_named(path: Path, file: "RepoFile") -> bool:
@@ -196,6 +221,11 @@ def _tell_progress(shelf: _Shelf, over: threading.Event) -> None:
     while not over.wait(TOLD_EVERY_S):
         done, of = shelf.count()
         _tell({"done": done, "of": of})
+
+
+def _shorten(text: str) -> str:
+    """What a hub wrote, short enough for a line."""
+    return cut_middle(" ".join(text.split()), _WORDS_AT_MOST)
 
 
 def _size(path: Path) -> int:

@@ -5,6 +5,7 @@ to everybody. An answer that the hub did not give itself (a proxy's, a gateway's
 """
 
 import asyncio
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
@@ -80,12 +81,11 @@ class Hub:
 
     async def _ask_both(self, client: httpx2.AsyncClient, ref: HubRef) -> HubAnswer:
         revision = quote(ref.revision, safe="")
-        described = await client.get(
-            f"{self.endpoint}/api/{ref.kind}s/{ref.repo}/revision/{revision}", follow_redirects=True
-        )
-        if described.status_code != _OK:
-            return explain_answer(described)
-        commit, files = _read_description(described)
+        url = f"{self.endpoint}/api/{ref.kind}s/{ref.repo}/revision/{revision}"
+        async with client.stream("GET", url, follow_redirects=True) as described:
+            if described.status_code != _OK:
+                return explain_answer(described)
+            commit, files = _read_description(await _read_body(described))
         if commit is None:
             server = _shorten(described.headers.get("server", "")) or "a server that is no hub"
             return HubAnswer(HubStanding.BLOCKED, why=f"an answer without a commit from {server}")
@@ -125,11 +125,21 @@ def _is_the_hubs(answer: httpx2.Response) -> bool:
     return "X-Error-Message" in headers or ("X-Request-Id" in headers and not kind.startswith("text/html"))
 
 
-def _read_description(answer: httpx2.Response) -> tuple[str | None, list[str]]:
+async def _read_body(answer: httpx2.Response) -> bytes:
+    """The body; empty where it is longer than any hub's, of which no more is held than that."""
+    body = bytearray()
+    async for part in answer.aiter_bytes():
+        body += part
+        if len(body) > _BODY_AT_MOST:
+            return b""
+    return bytes(body)
+
+
+def _read_description(body: bytes) -> tuple[str | None, list[str]]:
     """The commit of a revision, and the names of its files."""
     try:
-        description: Any = answer.json() if len(answer.content) <= _BODY_AT_MOST else None
-    except ValueError:
+        description: Any = json.loads(body)
+    except (ValueError, RecursionError):
         return None, []
     match description:
         case {"sha": str(commit), **rest} if is_commit(commit):

@@ -168,7 +168,6 @@ class Shelf:
 
     async def _fetch(self, one: HubInput, standing: _Standing) -> None:
         folder = self._folder(one)
-        await asyncio.to_thread(folder.parent.mkdir, parents=True, exist_ok=True)
         token = self._parts.settings.token
         wanted = Wanted(
             endpoint=self._parts.hub.endpoint,
@@ -179,9 +178,13 @@ class Shelf:
             token=None if token is None else token.reveal(),
         )
         _log.info("fetching", input=str(one.ref), commit=one.commit)
-        outcome = await self._parts.run(
-            wanted, self._parts.settings.hf_stall_s, lambda done, of: self._tell(standing, done, of)
-        )
+        try:
+            await asyncio.to_thread(folder.parent.mkdir, parents=True, exist_ok=True)
+            outcome = await self._parts.run(
+                wanted, self._parts.settings.hf_stall_s, lambda done, of: self._tell(standing, done, of)
+            )
+        except OSError as error:
+            outcome = NotYet(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         match outcome:
             case Ready():
                 standing.is_ready, standing.tries = True, 0

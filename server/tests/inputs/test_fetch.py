@@ -71,6 +71,34 @@ def test_bytes_that_are_not_those_the_hub_names_are_thrown_away(tmp_path: Path) 
         assert server.downloads("weights.bin")[-1] is None
 
 
+def test_a_body_that_has_no_end_takes_no_more_room_than_the_file_has(tmp_path: Path) -> None:
+    with serve_hub(models_a_b=Repo(FILES)) as server:
+        server.endless.add("sub/folder/weights.bin")
+        outcome = run(wish(server, tmp_path))
+        assert isinstance(outcome, NotYet)
+        assert "longer than the 300000 bytes" in outcome.why
+        kept = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+        assert kept <= sum(map(len, FILES.values()))
+        server.endless.clear()
+        assert run(wish(server, tmp_path)) != Ready()  # what had arrived was not the file: it is thrown away
+        assert run(wish(server, tmp_path)) == Ready()
+    assert held(tmp_path) == FILES
+
+
+def test_a_repository_that_names_one_file_twice_is_refused(tmp_path: Path) -> None:
+    with serve_hub(models_a_b=Repo({"a/b": b"x", "a/./b": b"y"})) as server:
+        outcome = run(wish(server, tmp_path))
+    assert outcome == NeverThere("the repository names one file twice")
+
+
+def test_a_name_that_no_disk_takes_is_told_in_few_words(tmp_path: Path) -> None:
+    with serve_hub(models_a_b=Repo({"x" * 200_000: b""})) as server:
+        outcome = run(wish(server, tmp_path))
+    assert isinstance(outcome, NotYet)
+    assert outcome.why.startswith("File name too long")
+    assert len(outcome.why) <= 1000
+
+
 def test_what_can_never_be_had_is_told_from_what_may_be_had_later(tmp_path: Path) -> None:
     with serve_hub(models_a_b=Repo(FILES, gated=True)) as server:
         outcome = run(wish(server, tmp_path))

@@ -1,6 +1,7 @@
 """What the console makes of a hub's answers, and of what is no answer of the hub."""
 
 import asyncio
+import resource
 
 import pytest
 
@@ -71,6 +72,15 @@ def test_the_hubs_own_refusal_is_told_from_a_proxys() -> None:
     with serve_hub(models_a_b=Repo(FILES)) as server:
         server.status = 403
         assert ask(server).standing is HubStanding.FORBIDDEN
+
+
+@pytest.mark.parametrize("described", [b" " * (200 << 20), b"[" * 1_000_000, b"\xff\xfe", b"[]"])
+def test_a_description_that_is_none_is_not_the_hubs_and_fills_no_memory(described: bytes) -> None:
+    with serve_hub(models_a_b=Repo(FILES)) as server:
+        server.description = described
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert ask(server).standing is HubStanding.BLOCKED
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
 
 
 def test_a_slow_hub_is_waited_for_no_longer_than_the_limit() -> None:

@@ -184,6 +184,26 @@ def test_a_fetch_that_came_to_no_end_is_tried_again_later_and_the_note_says_why(
     asyncio.run(go())
 
 
+def test_a_fetch_that_cannot_even_begin_is_tried_again_later(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            folder = site.parts.storage.hub_snapshot("model", "a/b", FIRST).parent
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.write_text("in its place")
+            await site.submit({"model": pinned()})
+            await site.run_once()
+            assert "is not here yet: File exists" in site.note(pinned())
+            assert "tried again in 5 s" in site.note(pinned())
+            assert await site.run_once() > 1
+            assert site.fetcher.begun == []
+            folder.unlink()
+            site.clock.at += FIRST_RETRY_S + 1
+            await site.run_once()
+            assert site.fetcher.begun == [FIRST]
+
+    asyncio.run(go())
+
+
 def test_what_can_never_be_had_lets_the_job_go_on_to_its_end_and_is_asked_anew_later(tmp_path: Path) -> None:
     async def go() -> None:
         async with open_site(tmp_path) as site:

@@ -58,7 +58,7 @@ def test_a_key_that_hydra_could_not_read_is_refused() -> None:
         ({"trainer": {"logger": "wandb"}}, "'trainer.logger', which is set by the platform"),
         ({"+trainer.nnodes": 4}, "'trainer.nnodes', which is set by the platform"),
         ({"++hydra.run.dir": "x"}, "'hydra.run.dir', which is set by the platform"),
-        ({"trainer": []}, "'trainer', which is set by the platform"),
+        ({"trainer": []}, "below it 'trainer.n_gpus_per_node' is set by the platform"),
         ({"trainer": {"save_freq": 3}}, "'trainer.save_freq', which is a hyperparameter of its own"),
         ({"~critic": None}, "which is no name of a setting"),
         ({"a b": 1}, "which is no name of a setting"),

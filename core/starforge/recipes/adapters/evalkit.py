@@ -5,11 +5,12 @@ from typing import Final
 from starforge.contract.capsule import PLACE_OUT, PLACE_PYTHON, PLACE_WORK, Plan
 from starforge.errors import LaunchRefused
 from starforge.recipes.adapters.inputs import PlanInputs
+from starforge.recipes.adapters.materials import OFFLINE
 from starforge.recipes.adapters.rules import build_checkpoint_rule, build_complete_rule, build_metric_sources
 from starforge.recipes.adapters.settings_file import dump_settings, split_extra
 
 SETTINGS_FILE: Final = "starforge-run/lm_eval.yaml"
-_ENVIRONMENT: Final = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+_ENVIRONMENT: Final = {**OFFLINE, "TOKENIZERS_PARALLELISM": "false"}
 
 
 def build_plan(inputs: PlanInputs) -> Plan:

@@ -1,12 +1,14 @@
-"""What jobs on GPUs take in alike: the model, data files under names of their own, files of the experiment. Pure."""
+"""What several adapters do alike: the launcher, the model, data under plain names, files of the experiment. Pure."""
 
 import posixpath
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from starforge.contract.capsule import PLACE_WORK
+from starforge.contract.canonical import Json
+from starforge.contract.capsule import PLACE_PYTHON, PLACE_WORK
 from starforge.errors import LaunchRefused
 from starforge.recipes.adapters.inputs import PlanInputs
+from starforge.recipes.adapters.settings_file import list_option
 
 DATA_FOLDER: Final = "starforge-run/data"
 OFFLINE: Final = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
@@ -33,6 +35,20 @@ def count_gpus(inputs: PlanInputs) -> int:
             f"{inputs.recipe.name} runs on GPUs alone", next_step="choose a profile that has some, such as any:1"
         )
     return inputs.gpus_per_node
+
+
+def build_torchrun(inputs: PlanInputs, gpus: int) -> tuple[str, ...]:
+    """The recipe's module under torchrun, a process a GPU.
+
+    Raises:
+        LaunchRefused: the job has several nodes.
+
+    """
+    if inputs.nodes > 1:
+        raise LaunchRefused(f"{inputs.recipe.name} trains on one node", next_step="choose a profile of one node")
+    # torchrun finds a free port, so that two jobs of one machine do not meet; DeepSpeed's own launcher does not.
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(gpus))
+    return (PLACE_PYTHON, *launcher, "-m", inputs.recipe.entry.value)
 
 
 def find_model(inputs: PlanInputs) -> str:
@@ -74,6 +90,13 @@ def find_suffix(path: str, suffixes: Sequence[str]) -> str:
 def locate_own(inputs: PlanInputs, path: str) -> str:
     """A path that begins with `./` counts from the experiment's folder, wherever the process that opens it stands."""
     return f"{locate_folder(inputs)}/{path.removeprefix(_HERE)}" if path.startswith(_HERE) else path
+
+
+def list_own_files(inputs: PlanInputs) -> dict[str, Json]:
+    """The settings that name files of the experiment (the recipe's option `files`), by path, each a whole path."""
+    paths = {parameter.name: parameter.path for parameter in inputs.recipe.parameters}
+    given = {name: inputs.settings.get(name) for name in list_option(inputs.recipe, "files") if isinstance(name, str)}
+    return {paths[name]: locate_own(inputs, value) for name, value in given.items() if isinstance(value, str)}
 
 
 def locate_folder(inputs: PlanInputs) -> str:

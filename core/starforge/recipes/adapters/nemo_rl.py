@@ -13,13 +13,13 @@ from starforge.recipes.adapters.materials import (
     count_gpus,
     find_model,
     find_suffix,
+    list_own_files,
     locate_folder,
-    locate_own,
     place_data,
 )
 from starforge.recipes.adapters.overrides import flatten_extra
 from starforge.recipes.adapters.rules import build_checkpoint_rule, build_complete_rule, build_metric_sources
-from starforge.recipes.adapters.settings_file import dump_settings, list_option, split_extra
+from starforge.recipes.adapters.settings_file import dump_settings, split_extra
 from starforge.runner.versions import is_in_range
 
 SETTINGS_FILE: Final = "starforge-run/nemo_rl.yaml"
@@ -79,7 +79,7 @@ def _build_settings(inputs: PlanInputs, data: PlacedData) -> dict[str, Json]:
     extra = {name.lstrip("+"): value for name, value in flatten_extra(inputs.recipe, extra).items()}
     if data.validation is None:
         settings = {name: value for name, value in settings.items() if name not in _OF_VALIDATION}
-    settings |= _list_own_files(inputs) | _build_data(inputs, data)
+    settings |= list_own_files(inputs) | _build_data(inputs, data)
     settings |= {} if _is_tested(inputs, data) else _forgo_tests(inputs)
     model = find_model(inputs)
     settings |= {
@@ -106,13 +106,6 @@ def _find_script(inputs: PlanInputs) -> str:
     return next(
         (str(script) for versions, script in named if is_in_range(version, versions)), inputs.recipe.entry.value
     )
-
-
-def _list_own_files(inputs: PlanInputs) -> dict[str, Json]:
-    """The settings that name files of the experiment, with their whole paths."""
-    paths = {parameter.name: parameter.path for parameter in inputs.recipe.parameters}
-    given = {name: inputs.settings.get(name) for name in list_option(inputs.recipe, "files") if isinstance(name, str)}
-    return {paths[name]: locate_own(inputs, value) for name, value in given.items() if isinstance(value, str)}
 
 
 def _build_data(inputs: PlanInputs, data: PlacedData) -> dict[str, Json]:

@@ -16,10 +16,18 @@ from starforge.contract.capsule import (
 )
 from starforge.errors import LaunchRefused
 from starforge.recipes.adapters.inputs import PlanInputs
-from starforge.recipes.adapters.materials import OFFLINE, count_gpus, find_model, locate_folder, locate_own, place_data
+from starforge.recipes.adapters.materials import (
+    OFFLINE,
+    build_torchrun,
+    count_gpus,
+    find_model,
+    list_own_files,
+    locate_folder,
+    place_data,
+)
 from starforge.recipes.adapters.overrides import flatten_extra
 from starforge.recipes.adapters.rules import build_checkpoint_rule, build_complete_rule, build_metric_sources
-from starforge.recipes.adapters.settings_file import list_option, split_extra
+from starforge.recipes.adapters.settings_file import split_extra
 from starforge.runner.versions import is_in_range
 
 _SUFFIXES: Final = (".jsonl", ".json", ".csv", ".parquet", ".arrow")
@@ -67,7 +75,7 @@ def build_plan(inputs: PlanInputs) -> Plan:
         "logger.wandb.run_name": "run",
     }
     settings |= {_name(inputs, name): value for name, value in owned.items()}
-    settings |= _list_own_files(inputs) | (_spread(inputs, gpus) if uses_ray else {})
+    settings |= list_own_files(inputs) | (_spread(inputs, gpus) if uses_ray else {})
     return Plan(
         argv=(*_build_launcher(inputs, gpus, uses_ray), *_build_flags(settings), *_build_flags(extra)),
         env=dict(_ENVIRONMENT),
@@ -83,13 +91,7 @@ def build_plan(inputs: PlanInputs) -> Plan:
 
 
 def _build_launcher(inputs: PlanInputs, gpus: int, uses_ray: bool) -> tuple[str, ...]:  # noqa: FBT001 - a fact of the recipe
-    script = ("-m", inputs.recipe.entry.value)
-    if uses_ray:
-        return (PLACE_PYTHON, *script)
-    if inputs.nodes > 1:
-        raise LaunchRefused(f"{inputs.recipe.name} trains on one node", next_step="choose a profile of one node")
-    # Not DeepSpeed's own launcher: torchrun finds a free port, so that two jobs of one machine do not meet.
-    return (PLACE_PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(gpus), *script)
+    return (PLACE_PYTHON, "-m", inputs.recipe.entry.value) if uses_ray else build_torchrun(inputs, gpus)
 
 
 def _build_flags(settings: dict[str, Json]) -> tuple[str, ...]:
@@ -110,13 +112,6 @@ def _name(inputs: PlanInputs, name: str) -> str:
     """A flag that the platform sets, as the version spells it."""
     has_dots = not is_in_range(inputs.runtime.version or "", _WITHOUT_DOTS)
     return name if has_dots else _OLD_NAMES[name]
-
-
-def _list_own_files(inputs: PlanInputs) -> dict[str, Json]:
-    """The settings that name files of the experiment, with their whole paths."""
-    paths = {parameter.name: parameter.path for parameter in inputs.recipe.parameters}
-    given = {name: inputs.find(name) for name in list_option(inputs.recipe, "files") if isinstance(name, str)}
-    return {paths[name]: locate_own(inputs, value) for name, value in given.items() if isinstance(value, str)}
 
 
 def _spread(inputs: PlanInputs, gpus: int) -> dict[str, Json]:

@@ -6,8 +6,7 @@ from typing import Final
 
 from starforge.contract.canonical import Json
 from starforge.errors import LaunchRefused
-from starforge.recipes.adapters.settings_file import dump_float
-from starforge.recipes.hyperparameters import is_platform_owned
+from starforge.recipes.adapters.settings_file import dump_float, refuse_known
 from starforge.recipes.model import Recipe
 
 _BARE: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
@@ -32,7 +31,8 @@ def flatten_extra(recipe: Recipe, extra: Mapping[str, Json]) -> dict[str, Json]:
     """`extra` by full names. A name may begin with hydra's own `+` (a new key) or `++` (new or not). Pure.
 
     Raises:
-        LaunchRefused: a name that hydra could not read, that the recipe has, or that the platform sets.
+        LaunchRefused: a name that hydra could not read, that the recipe has, or that the platform sets: itself, or
+            something below it.
 
     """
     flat = dict(_list_leaves(extra))
@@ -40,24 +40,9 @@ def flatten_extra(recipe: Recipe, extra: Mapping[str, Json]) -> dict[str, Json]:
         found = _SIGNED_KEY.fullmatch(name)
         if found is None:
             raise LaunchRefused(f"extra holds {name!r}, which is no name of a setting", next_step="write a.b.c")
+        _refuse_above(recipe, found["key"])
         refuse_known(recipe, found["key"])
     return flat
-
-
-def refuse_known(recipe: Recipe, name: str) -> None:
-    """Return when `name` may stand in `extra`.
-
-    Raises:
-        LaunchRefused: the platform sets it or something above or below it, or the recipe has it.
-
-    """
-    owned = (*recipe.platform_parameters, *recipe.fixed)
-    if is_platform_owned(recipe, name) or any(one.startswith(f"{name}.") for one in owned):
-        raise LaunchRefused(f"extra holds {name!r}, which is set by the platform", next_step="remove it")
-    if any(name in {parameter.name, parameter.path} for parameter in recipe.parameters):
-        raise LaunchRefused(
-            f"extra holds {name!r}, which is a hyperparameter of its own", next_step="set it beside extra"
-        )
 
 
 def dump_value(value: Json) -> str:
@@ -73,6 +58,15 @@ def dump_value(value: Json) -> str:
     if isinstance(value, dict):
         return "{" + ",".join(f"{_dump_key(key)}:{dump_value(item)}" for key, item in value.items()) + "}"
     return _dump_text(value) if isinstance(value, str) else str(value)
+
+
+def _refuse_above(recipe: Recipe, name: str) -> None:
+    owned = (*recipe.platform_parameters, *recipe.fixed)
+    below = next((one for one in owned if one.startswith(f"{name}.")), None)
+    if below is not None:
+        raise LaunchRefused(
+            f"extra holds {name!r}, and below it {below!r} is set by the platform", next_step="name what is below it"
+        )
 
 
 def _dump_text(text: str) -> str:

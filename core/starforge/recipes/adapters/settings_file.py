@@ -40,8 +40,23 @@ def split_extra(inputs: PlanInputs) -> tuple[dict[str, Json], dict[str, Json]]:
         elif name not in left_out:
             settings[paths[name]] = value
     for name in extra:
-        _refuse_known(recipe, name)
+        refuse_known(recipe, name)
     return settings, extra
+
+
+def refuse_known(recipe: Recipe, name: str) -> None:
+    """Return when `name` may stand in `extra`.
+
+    Raises:
+        LaunchRefused: the platform sets it, or the recipe has it.
+
+    """
+    if is_platform_owned(recipe, name):
+        raise LaunchRefused(f"extra holds {name!r}, which is set by the platform", next_step="remove it")
+    if any(name in {parameter.name, parameter.path} for parameter in recipe.parameters):
+        raise LaunchRefused(
+            f"extra holds {name!r}, which is a hyperparameter of its own", next_step="set it beside extra"
+        )
 
 
 def list_option(recipe: Recipe, name: str) -> list[Json]:
@@ -78,12 +93,3 @@ def dump_float(value: float) -> str:
     """The number with a point: PyYAML takes `1e-05` for a text and `1.0e-05` for a number."""
     mantissa, exponent, power = json.dumps(value, allow_nan=False).partition("e")
     return f"{mantissa}.0{exponent}{power}" if exponent and "." not in mantissa else f"{mantissa}{exponent}{power}"
-
-
-def _refuse_known(recipe: Recipe, name: str) -> None:
-    if is_platform_owned(recipe, name):
-        raise LaunchRefused(f"extra holds {name!r}, which is set by the platform", next_step="remove it")
-    if any(name in {parameter.name, parameter.path} for parameter in recipe.parameters):
-        raise LaunchRefused(
-            f"extra holds {name!r}, which is a hyperparameter of its own", next_step="set it beside extra"
-        )

@@ -7,17 +7,16 @@ from starforge.contract.canonical import Json
 from starforge.contract.capsule import ENV_TRAINER_RESUMES, PLACE_CKPT, PLACE_PYTHON, PLACE_RESUME, PLACE_WORK, Plan
 from starforge.errors import LaunchRefused
 from starforge.recipes.adapters.inputs import PlanInputs
+from starforge.recipes.adapters.materials import DATA_FOLDER, OFFLINE, find_model
 from starforge.recipes.adapters.rules import build_checkpoint_rule, build_complete_rule, build_metric_sources
 from starforge.recipes.adapters.settings_file import dump_float, dump_settings, list_option, split_extra
 
 SETTINGS_FILE: Final = "starforge-run/trl.yaml"
-DATA_FOLDER: Final = "starforge-run/data"
 
 _FILE_SUFFIXES: Final = (".jsonl", ".json", ".parquet", ".csv", ".txt", ".arrow")
 _PACKED_SUFFIXES: Final = (".gz", ".zst", ".xz", ".bz2")
 _ENVIRONMENT: Final = {
-    "HF_HUB_OFFLINE": "1",
-    "HF_DATASETS_OFFLINE": "1",
+    **OFFLINE,
     "TOKENIZERS_PARALLELISM": "false",
     # Up to 1.14 the scripts call train() without the checkpoint that --resume_from_checkpoint names.
     ENV_TRAINER_RESUMES: "1",
@@ -38,7 +37,7 @@ def build_plan(inputs: PlanInputs) -> Plan:
     settings, options = _split_settings(inputs)
     dataset, links = _place_data(inputs)
     settings |= {
-        "model_name_or_path": _find_model(inputs),
+        "model_name_or_path": find_model(inputs),
         "dataset_name": dataset,
         "output_dir": PLACE_CKPT,
     }
@@ -99,13 +98,6 @@ def _spell(value: Json) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return dump_float(value) if isinstance(value, float) else str(value)
-
-
-def _find_model(inputs: PlanInputs) -> str:
-    model = inputs.paths.start or inputs.paths.model
-    if model is None:
-        raise LaunchRefused(f"{inputs.recipe.name} has no model to train", next_step="name one under model:")
-    return model
 
 
 def _place_data(inputs: PlanInputs) -> tuple[str, dict[str, str]]:

@@ -9,16 +9,18 @@ from starforge.recipes.adapters.inputs import PlanInputs
 from starforge.recipes.adapters.materials import (
     OFFLINE,
     PlacedData,
+    build_torchrun,
     count_gpus,
     find_model,
     find_suffix,
+    list_own_files,
     locate_folder,
     locate_own,
     place_data,
 )
 from starforge.recipes.adapters.overrides import build_overrides, flatten_extra
 from starforge.recipes.adapters.rules import build_checkpoint_rule, build_complete_rule, build_metric_sources
-from starforge.recipes.adapters.settings_file import list_option, split_extra
+from starforge.recipes.adapters.settings_file import split_extra
 
 METRICS_FILE: Final = "starforge-run/metrics.jsonl"
 
@@ -47,7 +49,7 @@ def build_plan(inputs: PlanInputs) -> Plan:
     """
     gpus = count_gpus(inputs)
     settings, extra = split_extra(inputs)
-    settings |= _list_own_files(inputs)
+    settings |= list_own_files(inputs)
     uses_ray = bool(inputs.recipe.options.get("ray"))
     data = _place(inputs)
     settings |= _build_data(inputs, data, uses_ray)
@@ -76,12 +78,7 @@ def build_plan(inputs: PlanInputs) -> Plan:
 
 
 def _build_launcher(inputs: PlanInputs, gpus: int, uses_ray: bool) -> tuple[str, ...]:  # noqa: FBT001 - a fact of the recipe
-    script = ("-m", inputs.recipe.entry.value)
-    if uses_ray:
-        return (PLACE_PYTHON, *script)
-    if inputs.nodes > 1:
-        raise LaunchRefused(f"{inputs.recipe.name} trains on one node", next_step="choose a profile of one node")
-    return (PLACE_PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(gpus), *script)
+    return (PLACE_PYTHON, "-m", inputs.recipe.entry.value) if uses_ray else build_torchrun(inputs, gpus)
 
 
 def _build_ray_settings(inputs: PlanInputs, gpus: int) -> dict[str, Json]:
@@ -101,14 +98,6 @@ def _build_ray_settings(inputs: PlanInputs, gpus: int) -> dict[str, Json]:
         critic = inputs.find("critic.model.path")
         settings["critic.model.path"] = locate_own(inputs, critic) if isinstance(critic, str) else model
     return settings
-
-
-def _list_own_files(inputs: PlanInputs) -> dict[str, Json]:
-    """The settings that name files of the experiment, with their whole paths."""
-    paths = {parameter.name: parameter.path for parameter in inputs.recipe.parameters}
-    names = [name for name in list_option(inputs.recipe, "files") if isinstance(name, str) and name in inputs.settings]
-    values = {paths[name]: inputs.settings[name] for name in names}
-    return {path: locate_own(inputs, value) if isinstance(value, str) else value for path, value in values.items()}
 
 
 def _place(inputs: PlanInputs) -> PlacedData:

@@ -65,7 +65,7 @@ def check_hyperparameters(recipe: Recipe, values: Mapping[str, Json], document: 
             if name == EXTRA and isinstance(value, dict):
                 faults += _check_extra(recipe, value, document, path)
         elif name in recipe.removed:
-            message, hint = f"{recipe.framework} no longer has {name!r}", recipe.removed[name]["en"]
+            message, hint = f"this version of {recipe.framework} has no {name!r}", recipe.removed[name]["en"]
             faults.append(Fault("key_removed", message, document.key_place_of(path), hint))
         elif recipe.open_parameters:
             faults += _list_old_words(document, path)

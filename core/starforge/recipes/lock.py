@@ -153,7 +153,7 @@ def load_lock(file: Path) -> Lock:
             why="an experiment is made with one version of a method",
             next_step="restore it from git, or make the experiment again with `sf new`",
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ProjectError(f"{file} cannot be read", why=str(error), next_step=_MEND) from error
     try:
         return Lock.model_validate(content)
@@ -165,7 +165,7 @@ def find_named(file: Path) -> tuple[str, str | None] | None:
     """The method and the framework's version that a damaged lock still names; None where it names no method."""
     try:
         content = json.loads(file.read_bytes().decode())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     recipe, framework = (content.get(key) if isinstance(content, dict) else None for key in ("recipe", "framework"))
     name = recipe.get("name") if isinstance(recipe, dict) else None

@@ -25,6 +25,7 @@ Path: TypeAlias = tuple[str | int, ...]
 MAX_BYTES: Final = 1 << 20
 _MAX_DEPTH: Final = 32
 _MAX_NODES: Final = 20_000
+_MAX_DIGITS: Final = 1000
 
 _TAG: Final = "tag:yaml.org,2002:"
 _INT: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+")
@@ -32,13 +33,14 @@ _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
 _BOOLS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _OLD_WORDS: Final = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 _OLD_TEXT: Final = re.compile(
-    r"[-+]?[0-9][0-9_]*_[0-9_]*|[-+]?[1-9][0-9]*(:[0-5]?[0-9])+|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?"
+    r"[-+]?[0-9]+_[0-9_]*|[-+]?[1-9][0-9]*(:[0-5]?[0-9])+|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?"
 )
 _CUT_NUMBER: Final = re.compile(r"[1-9][0-9]*\.[0-9]+0")
 _LOOKALIKES: Final = {
     "\uff1a": ":", "\uff0c": ",", "\uff0d": "-", "\u201c": '"', "\u201d": '"', "\uff03": "#",
     "\u3000": "a space", "\uff3b": "[", "\uff3d": "]", "\uff5b": "{", "\uff5d": "}", "\u2013": "-",
 }  # fmt: skip
+_NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -262,7 +264,8 @@ class _Builder:
             self._fault("yaml_key", f"the key {node.value} is read as {old} by YAML 1.1", node, hint)
             return None
         if node.tag == _TAG + "str":
-            return str(node.value)
+            text = self._build_text(str(node.value), node)
+            return text if isinstance(text, str) else None
         kind = str(node.tag).removeprefix(_TAG)
         self._fault("yaml_key", f"the key {node.value} is read as {kind}", node, f"quote it: '{node.value}'")
         return None
@@ -272,7 +275,7 @@ class _Builder:
         if isinstance(node, ScalarNode) and node.style is None:
             self._note_doubt(text, kind, path)
         if kind in {"str", "timestamp"}:
-            return text
+            return self._build_text(text, node)
         if kind == "null":
             return None
         if kind == "bool" and text in _BOOLS:
@@ -284,6 +287,14 @@ class _Builder:
         self._fault("yaml_tag", f"the tag {node.tag!r} is not known", node, "leave it out")
         return _Broken.VALUE
 
+    def _build_text(self, text: str, node: Node) -> _Value:
+        broken = _NO_TEXT.search(text)
+        if broken is None:
+            return text
+        what = "a NUL character" if broken[0] == "\0" else "half of a surrogate pair"
+        self._fault("yaml_text", f"the text holds {what}, which a job cannot be given", node)
+        return _Broken.VALUE
+
     def _note_doubt(self, text: str, kind: str, path: Path) -> None:
         if text.lower() in _OLD_WORDS:
             self._document.doubts[path] = Doubt("word", text, _OLD_WORDS[text.lower()])
@@ -293,6 +304,10 @@ class _Builder:
             self._document.doubts[path] = Doubt("number", text)
 
     def _build_int(self, text: str, node: Node) -> _Value:
+        if len(text) > _MAX_DIGITS:
+            message = f"a number of {len(text)} digits, {_MAX_DIGITS} are allowed"
+            self._fault("yaml_number_too_long", message, node, "write it in fewer, or quote it")
+            return _Broken.VALUE
         if _INT.fullmatch(text):
             return int(text, 0 if text[:2] in {"0x", "0o"} else 10)
         if "_" in text:

@@ -43,9 +43,11 @@ def plan_of(
     return build_plan(PlanInputs(recipe=recipe.at(version), runtime=runtime, spec=spec, paths=paths, resume=True))
 
 
-def broken_rules(method: str, hyperparameters: dict[str, JsonValue], *, version: str = "", gpus: int = 1) -> list[str]:
-    """What the method's rules say to `hyperparameters`."""
+def broken_rules(
+    method: str, hyperparameters: dict[str, JsonValue], *, version: str = "", gpus: int = 1, nodes: int = 1
+) -> list[str]:
+    """What the method's rules say to `hyperparameters`; `gpus` are those of all nodes."""
     recipe = load_method(method)
     at = recipe.at(version or recipe.framework_versions[0])
-    facts = build_facts(at, hyperparameters, gpus, 1)
+    facts = build_facts(at, hyperparameters, gpus, nodes)
     return [fault.message for fault in check_rules(at, hyperparameters, facts, Place("config.yaml"))]

@@ -9,6 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 import starforge
+from core.tests.recipes.plans import broken_rules
 from starforge.contract.jobspec import JobSpec, parse_jobspec
 from starforge.errors import NotFound, ProjectError
 from starforge.recipes.adapters import build_plan
@@ -182,3 +183,20 @@ def test_what_several_methods_share_is_a_part_that_is_compiled_too(tmp_path: Pat
     folder = write_recipe(tmp_path)
     (folder.parent / "common.yaml").write_text("platform_parameters: [output_dir]\n")
     assert [path.name for path in list_parts(tmp_path)] == ["common.yaml", "recipe.yaml"]
+
+
+@pytest.mark.parametrize("method", load_catalog())
+def test_a_name_that_was_changed_is_answered_with_one_that_the_newest_version_has(method: str) -> None:
+    recipe = load_method(method)
+    newest = recipe.at(recipe.framework_versions[0] if recipe.framework_versions else None)
+    names = {parameter.name for parameter in newest.parameters}
+    written = {name: texts["en"].removeprefix("write ") for name, texts in recipe.removed.items()}
+    renamed = {name: new for name, new in written.items() if new != recipe.removed[name]["en"]}
+    assert not names & set(renamed)
+    assert set(renamed.values()) <= names
+
+
+@pytest.mark.parametrize("method", ["trl/sft", "verl/sft", "openrlhf/sft", "openrlhf/dpo", "openrlhf/rm"])
+def test_methods_that_no_ray_spreads_are_refused_on_two_nodes_before_they_are_sent(method: str) -> None:
+    assert any("one node" in message for message in broken_rules(method, {}, gpus=2, nodes=2))
+    assert not any("one node" in message for message in broken_rules(method, {}, gpus=2, nodes=1))

@@ -96,7 +96,7 @@ def test_a_runtime_or_method_that_is_gone_is_named(recipe: Recipe, lock: Lock) -
     assert compare_lock(lock, {}, "0.1.0").state is LockState.RUNTIME_REMOVED
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"recipe": {}}', b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"recipe": {}}', b"\xff\xfe", b"[" * 200_000])
 def test_a_damaged_lock_is_malformed_and_says_what_to_do(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "recipe.lock.json").write_bytes(content)
     with pytest.raises(ProjectError, match="restore it from git"):

@@ -69,6 +69,19 @@ def test_numbers_that_json_cannot_carry_are_refused() -> None:
     assert codes("a: .inf\nb: .nan\nc: 1e999\n") == ["yaml_not_finite"] * 3
 
 
+def test_numbers_too_long_for_python_are_refused_in_every_notation() -> None:
+    ones = "1" * 5000
+    assert codes(f"a: {ones}\nb: 0x{ones}\nc: -{ones}\n") == ["yaml_number_too_long"] * 3
+
+
+def test_texts_and_keys_that_no_job_can_be_given_are_refused() -> None:
+    assert codes('a: "x\\0"\nb: "\\ud800"\n"\\udfff": 1\n') == ["yaml_text"] * 3
+
+
+def test_a_long_row_of_underscores_takes_no_time() -> None:
+    assert read(f"a: 0{'_' * 500_000}x\n").faults == []
+
+
 def test_tags_merge_keys_and_python_objects_are_refused() -> None:
     assert codes("a: &x {b: 1}\nc: {<<: *x}\n") == ["yaml_merge"]
     assert codes("a: !!python/name:os.system x\n") == ["yaml_tag"]

@@ -20,7 +20,7 @@ KIND = "TrainingJob"
 _SLUG: Final = r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
 _DIGEST: Final = r"^sha256:[0-9a-f]{64}$"
 _RECIPE_NAME: Final = r"^[a-z0-9-]{1,40}/[a-z0-9-]{1,40}$"
-_CHECKPOINT: Final = r"^run/j[a-z2-7]{9}/checkpoint(@step=[0-9]+)?$"
+_CHECKPOINT: Final = r"^run/j[a-z2-7]{9}/checkpoint(@step=[0-9]{1,18})?$"
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _OBSERVABILITY: Final = r"^(platform|https?://\S{1,500})$"
 
@@ -30,7 +30,16 @@ Slug = Annotated[str, StringConstraints(pattern=_SLUG)]
 DigestText = Annotated[str, StringConstraints(pattern=_DIGEST)]
 RecipeName = Annotated[str, StringConstraints(pattern=_RECIPE_NAME)]
 Text = Annotated[str, StringConstraints(max_length=1000)]
-ShortText = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+
+
+def _without_nul(value: str) -> str:
+    if "\0" in value:
+        message = "holds a NUL character, which no command line and no path can"
+        raise ValueError(message)
+    return value
+
+
+ShortText = Annotated[str, StringConstraints(min_length=1, max_length=300), AfterValidator(_without_nul)]
 
 
 def _inside_the_tree(value: str) -> str:
@@ -42,10 +51,12 @@ def _inside_the_tree(value: str) -> str:
 
 
 def _whole_texts(value: JsonValue) -> JsonValue:
-    """Refuses half of a surrogate pair in any name or text: JSON can write one, and UTF-8 cannot."""
-    if isinstance(value, str) and not value.isascii() and _HALF.search(value):
-        message = "holds half of a surrogate pair"
-        raise ValueError(message)
+    """Refuses in any name or text a NUL, and half of a surrogate pair: JSON can write one, and UTF-8 cannot."""
+    if isinstance(value, str):
+        _without_nul(value)
+        if not value.isascii() and _HALF.search(value):
+            message = "holds half of a surrogate pair"
+            raise ValueError(message)
     if isinstance(value, dict):
         for name, member in value.items():
             _whole_texts(name)

@@ -54,7 +54,7 @@ def find_clone(root: Path) -> Clone | None:
         )
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise _broken(root, "" if isinstance(error, ValidationError) else str(error)) from error
 
 

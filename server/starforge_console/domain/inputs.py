@@ -21,7 +21,7 @@ HubKind = Literal["model", "dataset"]
 
 _PART: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_-])?"
 _HUB: Final = re.compile(rf"hf://({_PART}/{_PART})(?:@([A-Za-z0-9][A-Za-z0-9._/-]{{0,199}}))?")
-_CHECKPOINT: Final = re.compile(r"run/(j[a-z2-7]{9})/checkpoint(?:@step=([0-9]+))?")
+_CHECKPOINT: Final = re.compile(r"run/(j[a-z2-7]{9})/checkpoint(?:@step=([0-9]{1,18}))?")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 
 

@@ -52,11 +52,7 @@ class StoredInputs:
             return InputFault(
                 "checkpoint_job_unknown", f"there is no job {job}", next_step="'sf job ls' lists the jobs"
             )
-        roots = {
-            number: self._storage.attempt_number(JobId(job), number).checkpoints for number in range(attempts, 0, -1)
-        }
-        # A job owns its attempts' folders: a link in place of its checkpoints would show whatever it names.
-        roots = {number: root for number, root in roots.items() if root.is_dir() and not root.is_symlink()}
+        roots = self._list_roots(JobId(job), attempts)
         for number, root in roots.items():
             mark = _find_newest(root) if step is None else _find_step(root, step)
             folder = None if mark is None else _find_folder(root, mark)

@@ -143,6 +143,7 @@ class Recipe:
     holds `${...}` may stand for any value, because the framework resolves it itself. `needs` are the inputs without
     which no job starts: a model (or `init_from`) and training data. `removed` are names that the framework once had,
     each with what to do instead. `instead` says of names that the platform sets which key of the config they come from.
+    `actions` is what other jobs may do with its checkpoints: `init_from`, start from one; `evaluate`, measure one.
     """
 
     name: str

@@ -52,6 +52,7 @@ class Snapshot:
         usage: The limits that bind the user, and what is held under them.
         hub: What the hub said of each reference to it, by the member of the spec.
         stored: What was found on the storage for each path and checkpoint that is named, by the member.
+        start_method: The method whose checkpoint the job starts from; None where it starts from none.
 
     """
 
@@ -64,6 +65,7 @@ class Snapshot:
     hub_endpoint: str = ""
     hub_unanswered: Literal["refuse", "warn"] = "refuse"
     stored: Mapping[str, PathInput | CheckpointInput | InputFault] = field(default_factory=dict)
+    start_method: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

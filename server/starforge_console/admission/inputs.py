@@ -21,11 +21,12 @@ from starforge_console.domain.inputs import (
     find_named,
 )
 
+_CUSTOM: Final = "custom"
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 class InputsGate:
-    """Asks for paths below a data root, and for a checkpoint that is committed. Hubs have a gate of their own."""
+    """Asks for paths below a data root, and for a committed checkpoint that is a start. Hubs have their own gate."""
 
     name = "inputs"
 
@@ -40,6 +41,7 @@ class InputsGate:
                     refusals.append(self._refuse(fault.code, f"{member}: {fault.what}", fault.why, fault.next_step))
                 case None:
                     refusals += self._check_text(member, text)
+        refusals += self._check_start(submission.spec, snapshot)
         return Verdict(against="; ".join(against), refusals=tuple(refusals))
 
     def _check_text(self, member: str, text: str) -> list[RefusalView]:
@@ -53,6 +55,21 @@ class InputsGate:
             what = f"{member}: {text!r} leads out of the workspace"
             return [self._refuse("input_outside", what, next_step="name a path inside of it, without '..'")]
         return []
+
+    def _check_start(self, spec: JobSpec, snapshot: Snapshot) -> list[RefusalView]:
+        """Whether the method can begin with what the other one left behind; custom jobs know best what they read."""
+        asked, made_by = (snapshot.catalog.get(name or "") for name in (spec.spec.recipe.name, snapshot.start_method))
+        if asked is None or made_by is None or asked.framework == _CUSTOM:
+            return []
+        action = "evaluate" if "evaluate" in asked.roles else "init_from"
+        if action in made_by.actions:
+            return []
+        what = f"{START}: {asked.name} cannot begin with a checkpoint of {made_by.name}"
+        why = (
+            f"after {made_by.name} a checkpoint serves for {', '.join(made_by.actions) or 'going on with the same job'}"
+        )
+        next_step = "let a custom job convert it, and name what comes of that as the model"
+        return [self._refuse("checkpoint_unfit", what, why, next_step)]
 
     def _refuse(self, code: str, what: str, why: str = "", next_step: str = "") -> RefusalView:
         return RefusalView(code=code, gate=self.name, what=what, why=why, next_step=next_step)

@@ -52,13 +52,16 @@ class HubSource(Protocol):
 
 
 class StoredSource(Protocol):
-    """Who looks at the storage. Both wait for it: to be called from a thread."""
+    """Who looks at storage and ledger. All of it waits: to be called from a thread."""
 
     def find_path(self, path: str) -> PathInput | InputFault:
         """The path below a data root, or why no job may have it."""
 
     def find_checkpoint(self, reference: str) -> CheckpointInput | InputFault:
         """The committed checkpoint of `run/JOB/checkpoint[@step=N]`, or why there is none."""
+
+    def load_method(self, job: str) -> str:
+        """The name of the method that `job` ran. Raises NotFound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,7 @@ class Snapshots:
         """Everything that decides on `spec` as a submission of `account`, at this moment."""
         sources = self._sources
         hub = await self._ask_hub(spec)
-        blob_bytes, stored = await asyncio.to_thread(self._look, spec)
+        blob_bytes, stored, start_method = await asyncio.to_thread(self._look, spec)
         fleets, usage = await sources.ledger.read(lambda c: (list_fleets(c), load_usage(c, account.user_id)))
         return Snapshot(
             catalog=sources.catalog,
@@ -100,6 +103,7 @@ class Snapshots:
             hub_endpoint=sources.hub.endpoint,
             hub_unanswered=sources.hub_unanswered,
             stored=stored,
+            start_method=start_method,
         )
 
     async def _ask_hub(self, spec: JobSpec) -> Mapping[str, HubAnswer]:
@@ -108,7 +112,9 @@ class Snapshots:
         answers = await asyncio.gather(*map(self._sources.hub.ask, refs.values()))
         return dict(zip(refs, answers, strict=True))
 
-    def _look(self, spec: JobSpec) -> tuple[int | None, Mapping[str, PathInput | CheckpointInput | InputFault]]:
+    def _look(
+        self, spec: JobSpec
+    ) -> tuple[int | None, Mapping[str, PathInput | CheckpointInput | InputFault], str | None]:
         """What the storage holds. In the same thread the recipe is read, which takes a while the first time."""
         sources = self._sources
         sources.catalog.get(spec.spec.recipe.name)
@@ -119,7 +125,9 @@ class Snapshots:
                 stored[member] = sources.stored.find_checkpoint(text)
             elif text.startswith("/"):
                 stored[member] = sources.stored.find_path(text)
-        return blob_bytes, stored
+        start = stored.get(START)
+        start_method = sources.stored.load_method(start.job) if isinstance(start, CheckpointInput) else None
+        return blob_bytes, stored, start_method
 
     def _describe_fleet(self, fleet: Fleet) -> FleetState:
         fleets = self._sources.fleets

@@ -1,17 +1,20 @@
 """Inputs on the storage: paths below the data roots, and committed checkpoints of other jobs. Waits for the disk."""
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from starforge.contract.ids import JobId
+from starforge.contract.jobspec import parse_jobspec
 from starforge.errors import NodeFault, NotFound
 from starforge.runner.checkpoints import Committed, find_committed, find_newest
 from starforge_console.assembly.inputs import find_real_path
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.domain.inputs import CheckpointInput, InputFault, PathInput, parse_checkpoint
 from starforge_console.ledger.database import Database
+from starforge_console.ledger.jobs import load_spec
 from starforge_console.ledger.views import load_job
 
 _STEPS_NAMED: Final = 10
@@ -59,6 +62,11 @@ class StoredInputs:
             if mark is not None and folder is not None:
                 return CheckpointInput(job=job, attempt=number, step=mark.step, folder=folder)
         return _explain_none(job, step, list(roots.values()))
+
+    def load_method(self, job: str) -> str:
+        """The name of the method that `job` ran. Raises NotFound."""
+        text = self._ledger.read_now(lambda c: load_spec(c, JobId(job)))
+        return parse_jobspec(json.loads(text)).spec.recipe.name
 
     def _list_roots(self, job: JobId, attempts: int) -> dict[int, Path]:
         """Where each attempt keeps its checkpoints, newest attempt first."""

@@ -141,6 +141,28 @@ def test_inputs_that_the_method_needs_are_asked_for() -> None:
     assert decide(asked, **pinned) == {}
 
 
+@pytest.mark.parametrize(
+    ("asked", "made_by", "fits"),
+    [
+        ("trl/dpo", "trl/sft", True),
+        ("trl/dpo", "custom/custom", True),
+        ("trl/dpo", "verl/sft", False),
+        ("verl/grpo", "verl/grpo", False),
+        ("evalkit/benchmark", "trl/sft", True),
+        ("evalkit/benchmark", "trl/reward", False),
+        ("custom/custom", "openrlhf/sft", True),
+        ("trl/dpo", "lab/unpublished", True),
+    ],
+)
+def test_a_checkpoint_is_a_start_only_where_its_method_leaves_one(asked: str, made_by: str, *, fits: bool) -> None:
+    submitted = spec(
+        recipe={"name": asked, "version": "1", "digest": RECIPE.digest}, init_from="run/j234567abc/checkpoint"
+    )
+    start = CheckpointInput("j234567abc", 1, 7, "step-7")
+    said = decide(submitted, stored={"init_from": start}, start_method=made_by)
+    assert said.get("inputs", []) == ([] if fits else ["checkpoint_unfit"])
+
+
 def test_a_version_that_is_not_published_is_told_with_the_command_that_mends_it() -> None:
     framework = {"kind": "trl", "version": "0.1.0", "image": "train:1"}
     assert sft(framework=framework) == {"catalog": ["framework_version"]}

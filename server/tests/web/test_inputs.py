@@ -9,8 +9,10 @@ from server.tests.web.lives import run_to_end
 from server.tests.web.support import ConsoleUnderTest, build_submission, submit
 from starforge.contract.ids import JobId
 from starforge.runner.checkpoints import commit
+from starforge_console.assembly.layout import StorageLayout
 from starforge_console.domain.inputs import HubAnswer, HubRef, HubStanding
 from starforge_console.domain.quota import Holder
+from starforge_console.inputs.stored import StoredInputs
 from starforge_console.ledger.jobs import wish_stop
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.quotas import change_parts
@@ -60,6 +62,12 @@ def test_a_job_that_another_starts_from_is_kept_until_that_one_has_ended(console
     guard = Guard(now=console.clock.now(), monotonic=console.clock.monotonic())
     console.ledger.write_now(lambda c: wish_stop(c, JobId(second), None, guard))
     assert client.delete(f"/api/v1/jobs/{first}").status_code == 204
+
+
+def test_the_method_of_the_job_that_another_starts_from_is_looked_up(console: ConsoleUnderTest) -> None:
+    first = submit(console, console.add_user("ann"))
+    storage = StorageLayout(console.run_folder(first).parent.parent)
+    assert StoredInputs(storage, [], console.ledger).load_method(first) == "custom/custom"
 
 
 def test_five_hundred_at_once_under_a_quota_with_a_model_are_all_admitted_and_ask_the_hub(

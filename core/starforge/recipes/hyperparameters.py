@@ -1,8 +1,10 @@
 """An experiment's hyperparameters against its recipe: names, types, bounds, and what must hold between them."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from starforge.contract import capsule
 from starforge.contract.canonical import Json
 from starforge.recipes.faults import Fault, Place
 from starforge.recipes.model import Parameter, ParameterType, Recipe, Rule
@@ -13,6 +15,13 @@ from starforge.wording import describe_nearest
 _BOOL_WORDS: Final = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 EXTRA: Final = "extra"
 """The hyperparameter below which a recipe takes further keys of the framework, unchecked."""
+_EXTRA_NAME: Final = re.compile(r"\+{0,2}[A-Za-z_][A-Za-z0-9_.@-]*")
+_OPTIONS: Final = frozenset({"trl", "openrlhf"})
+"""Adapters whose framework reads its settings as options: the beginning of an option stands for the whole of it."""
+_PLACES: Final = (
+    *(capsule.PLACE_WORK, capsule.PLACE_CKPT, capsule.PLACE_OUT),
+    *(capsule.PLACE_RESUME, capsule.PLACE_RESUME_STEP, capsule.PLACE_PYTHON),
+)
 _LISTED_AT_MOST: Final = 12
 _NEAR: Final = 0.7
 _PYTHON: Final[Mapping[ParameterType, type | tuple[type, ...]]] = {
@@ -60,6 +69,7 @@ def check_hyperparameters(recipe: Recipe, values: Mapping[str, Json], document: 
             faults.append(Fault("key_platform_owned", message, document.key_place_of(path), hint))
         elif name in known:
             faults += _check_known(recipe, known[name], value, document.place_of(path))
+            faults += _check_words(recipe, value, document.place_of(path))
             if _is_untyped(known[name]):
                 faults += _list_old_words(document, path)
             if name == EXTRA and isinstance(value, dict):
@@ -151,17 +161,25 @@ def is_platform_owned(recipe: Recipe, name: str) -> bool:
 
 
 def _flatten(
-    recipe: Recipe, values: Mapping[str, Json], path: tuple[str, ...], prefix: str = ""
+    recipe: Recipe, values: Mapping[str, Json], path: tuple[str, ...]
 ) -> dict[str, tuple[Json, tuple[str, ...]]]:
     """The values by their full names, each with the keys under which it stands in the document."""
     names = {parameter.name for parameter in recipe.parameters}
     names |= {*recipe.platform_parameters, *recipe.fixed}
+    holding = {above for one in names for above in _list_above(one)[:-1]}
+    return _take_apart(values, (names, holding), path, "")
+
+
+def _take_apart(
+    values: Mapping[str, Json], names: tuple[set[str], set[str]], path: tuple[str, ...], prefix: str
+) -> dict[str, tuple[Json, tuple[str, ...]]]:
+    """`names` are those that are known, and those below which known ones lie."""
+    known, holding = names
     found: dict[str, tuple[Json, tuple[str, ...]]] = {}
     for key, value in values.items():
         name, here = f"{prefix}{key}", (*path, key)
-        has_members = any(one.startswith(f"{name}.") for one in names)
-        if isinstance(value, dict) and has_members and name not in names:
-            found.update(_flatten(recipe, value, here, f"{name}."))
+        if isinstance(value, dict) and name in holding and name not in known:
+            found.update(_take_apart(value, names, here, f"{name}."))
         else:
             found[name] = (value, here)
     return found
@@ -177,16 +195,76 @@ def _check_known(recipe: Recipe, parameter: Parameter, value: Json, place: Place
 
 def _check_extra(recipe: Recipe, values: Mapping[str, Json], document: Document, path: tuple[str, ...]) -> list[Fault]:
     """What stands below `extra` and has its own place, or none."""
-    known = {parameter.name for parameter in recipe.parameters}
-    faults = []
-    for name, (_, below) in _flatten(recipe, values, path).items():
-        place = document.key_place_of(below)
-        if is_platform_owned(recipe, name):
-            faults.append(Fault("key_platform_owned", f"{name!r} is set by the platform", place, "remove it"))
-        elif name in known:
-            message = f"{name!r} is a hyperparameter of its own"
-            faults.append(Fault("key_misplaced", message, place, f"set it beside {EXTRA}"))
-    return faults
+    known = {name for parameter in recipe.parameters for name in (parameter.name, parameter.path)}
+    faults: dict[str, Fault] = {}
+    for key in values:
+        if not _EXTRA_NAME.fullmatch(key):
+            message = f"{key!r} is no name of a setting"
+            faults[key] = Fault("key_malformed", message, document.key_place_of((*path, key)), "write a.b.c")
+    for name, below in _list_leaves(values, path):
+        place, spelt = document.key_place_of(below), name.lstrip("+").partition("@")[0].replace("-", "_")
+        for above in _list_above(spelt):
+            owned = _find_owned(recipe, above, is_whole=above == spelt)
+            if owned is not None:
+                also = "" if owned == name else f", as {owned!r}"
+                message = f"{name!r} is set by the platform{also}"
+                faults.setdefault(above, Fault("key_platform_owned", message, place, "remove it"))
+            elif above in known:
+                message = f"{above!r} is a hyperparameter of its own"
+                faults.setdefault(above, Fault("key_misplaced", message, place, f"set it beside {EXTRA}"))
+    return list(faults.values())
+
+
+def _list_leaves(
+    values: Mapping[str, Json], path: tuple[str, ...], prefix: str = ""
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _list_leaves(value, (*path, key), f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", (*path, key)
+
+
+def _list_above(name: str) -> list[str]:
+    """The name and every name above it, the outermost first."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+
+
+def _find_owned(recipe: Recipe, name: str, *, is_whole: bool) -> str | None:
+    """What the platform sets and `name` would set too: the same, what lies below it, or an option that it begins."""
+    if is_platform_owned(recipe, name):
+        return name
+    if not is_whole or any(name == parameter.name for parameter in recipe.parameters):
+        return None
+    begun = name if recipe.adapter in _OPTIONS else f"{name}."
+    return next((one for one in (*recipe.platform_parameters, *recipe.fixed) if one.startswith(begun)), None)
+
+
+def _check_words(recipe: Recipe, value: Json, place: Place) -> list[Fault]:
+    """Texts that would be read as something else than they are, at most one fault."""
+    for text, is_item in _list_texts(value):
+        word = next((one for one in _PLACES if one in text), None)
+        if word is not None:
+            message = f"{word} stands for a path that StarForge fills in, and is no value of your own"
+            return [Fault("value_reserved", message, place, "write the path, or a relative one")]
+        if is_item and text.startswith("-") and recipe.adapter in _OPTIONS:
+            message = f"{text[:60]!r} in a list begins with '-': {recipe.framework} would take it for an option"
+            return [Fault("value_option", message, place, "write it without the dash")]
+    return []
+
+
+def _list_texts(value: Json, *, is_item: bool = False) -> Iterator[tuple[str, bool]]:
+    """Every text in `value`, keys among them, and whether it is an item of a list."""
+    if isinstance(value, str):
+        yield value, is_item
+    elif isinstance(value, list):
+        for item in value:
+            yield from _list_texts(item, is_item=True)
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            yield key, False
+            yield from _list_texts(member)
 
 
 def _is_untyped(parameter: Parameter) -> bool:

@@ -59,7 +59,7 @@ def find_truth(text: str, values: Mapping[str, Json]) -> bool | None:
     """Whether the expression holds for `values`; None where something in it is not known. Pure."""
     try:
         return bool(_evaluate(_parse(text).body, values))
-    except (_UnknownError, TypeError, ZeroDivisionError):
+    except (_UnknownError, TypeError, ZeroDivisionError, OverflowError):
         return None
 
 

@@ -173,3 +173,56 @@ def test_an_unknown_name_far_from_every_other_is_not_answered_with_hundreds() ->
     document = read_yaml(b"hyperparameters: {xyz: 1}\n", "c.yaml")
     (fault,) = check_hyperparameters(recipe, section_of(document), document)
     assert fault.hint == "`sf methods demo/fit` lists its hyperparameters"
+
+
+def check_method(method: str, values: dict[str, Json]) -> list[str]:
+    """The codes of what stands against `values`, as a client that is not ours may send them."""
+    recipe = load_method(method)
+    at = recipe.at(recipe.framework_versions[0])
+    return [fault.code for fault in check_hyperparameters(at, values, Document("the submission"))]
+
+
+@pytest.mark.parametrize(
+    ("method", "extra", "code"),
+    [
+        ("trl/sft", {"output-dir": "/x"}, "key_platform_owned"),
+        ("trl/sft", {"output_di": "/x"}, "key_platform_owned"),
+        ("trl/sft", {"learning-rate": 1}, "key_misplaced"),
+        ("trl/sft", {"output_dir=/x --a": 1}, "key_malformed"),
+        ("trl/sft", {"": 1}, "key_malformed"),
+        ("trl/sft", {"a": ["b", "--output_dir=/x"]}, "value_option"),
+        ("openrlhf/sft", {"ckpt.pat": "/x"}, "key_platform_owned"),
+        ("openrlhf/sft", {"ckpt": {"pa-th": 1, "path": 1}}, "key_platform_owned"),
+        ("openrlhf/sft", {"+ckpt.path": "/x"}, "key_platform_owned"),
+        ("openrlhf/sft", {"xa": ["-x"]}, "value_option"),
+        ("verl/grpo", {"++trainer": {"default_local_dir": "/x"}}, "key_platform_owned"),
+        ("verl/grpo", {"+trainer.default_local_dir": "/x"}, "key_platform_owned"),
+        ("verl/grpo", {"trainer.default_local_dir@x": "/x"}, "key_platform_owned"),
+        ("verl/grpo", {"trainer": "x"}, "key_platform_owned"),
+        ("verl/grpo", {"hydra/launcher": "x"}, "key_malformed"),
+        ("verl/grpo", {"~trainer": 1}, "key_malformed"),
+        ("verl/grpo", {"data.train_batch_size": {"x": 1}}, "key_misplaced"),
+        ("nemo-rl/sft", {"cluster": {"num_nodes": 2}}, "key_platform_owned"),
+        ("evalkit/benchmark", {"a": {"b": "@FORGE_OUT_DIR@/x"}}, "value_reserved"),
+    ],
+)
+def test_extra_is_no_back_door_however_it_is_written(method: str, extra: dict[str, Json], code: str) -> None:
+    assert check_method(method, {"extra": extra}) == [code]
+
+
+@pytest.mark.parametrize(
+    ("method", "extra"),
+    [
+        ("trl/sft", {"torchdynamo": "inductor", "label_names": ["labels"], "parallelism_config": {"tp size": 2}}),
+        ("openrlhf/sft", {"muon": {"no_nesterov": True}, "eval.more": "-a b", "x": [-1, "a-b"]}),
+        ("verl/grpo", {"+data.more": ["-a"], "++trainer": {"more": 1}, "model": {"tokenizer_path": None}}),
+        ("evalkit/benchmark", {"notes": {"any key": "--x"}}),
+    ],
+)
+def test_what_the_framework_has_beside_goes_below_extra(method: str, extra: dict[str, Json]) -> None:
+    assert check_method(method, {"extra": extra}) == []
+
+
+def test_a_word_that_the_runner_fills_in_is_no_value() -> None:
+    assert check_method("trl/sft", {"chat_template_path": "@FORGE_OUT_DIR@/x"}) == ["value_reserved"]
+    assert check_method("trl/sft", {"lora_target_modules": ["q", "--output_dir=/x"]}) == ["value_option"]

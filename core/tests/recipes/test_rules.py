@@ -51,3 +51,8 @@ def test_anything_else_is_no_expression(text: str) -> None:
 
 def test_the_names_of_an_expression_are_listed_for_its_message() -> None:
     assert list_names("given(x.y) and b * c == 2") == ["x.y", "b", "c"]
+
+
+def test_numbers_too_large_to_divide_leave_a_rule_without_answer() -> None:
+    assert find_truth("a / b > 1", {"a": 10**2000, "b": 3}) is None
+    assert find_truth("a * 0.5 > 1", {"a": 10**2000}) is None

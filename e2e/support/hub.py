@@ -38,6 +38,8 @@ class HubServer:
     """Answer everything with this, as the hub itself would."""
     proxy_status: int | None = None
     """Answer everything with this, as something in between would."""
+    echoes: bool = False
+    """Say in each error what was signed in with."""
     is_silent: bool = False
     cut_after: dict[str, list[int]] = field(default_factory=dict)
     """By file: after how many bytes each download is cut, in turn; then no more."""
@@ -200,6 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_error(self, status: int, code: str, words: str) -> None:
         named = {"X-Error-Code": code} if code else {}
+        words += f" ({self.headers.get('Authorization')})" if self.served.echoes else ""
         headers = {**named, "X-Error-Message": words, "Content-Type": "application/json"}
         self._send(status, json.dumps({"error": words}).encode(), headers)
 

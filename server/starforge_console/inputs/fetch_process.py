@@ -85,21 +85,24 @@ def _fetch_and_explain(wanted: Wanted) -> dict[str, Any]:
     from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415 - the same
 
     from starforge_console.domain.inputs import UNANSWERED  # noqa: PLC0415 - the same
-    from starforge_console.inputs.hub import explain_answer  # noqa: PLC0415 - the same
+    from starforge_console.inputs.hub import explain_answer, mask  # noqa: PLC0415 - the same
+
+    def tell(word: str, why: str) -> dict[str, Any]:
+        return {word: _shorten(mask(why, wanted.token) if wanted.token else why)}
 
     try:
         _fetch(wanted)
     except HfHubHTTPError as error:
         answer = explain_answer(error.response)
         word = "unknown" if answer.standing in UNANSWERED else "refused"
-        return {word: f"{answer.standing.name.lower().replace('_', ' ')}: {answer.why}"}
+        return tell(word, f"{answer.standing.name.lower().replace('_', ' ')}: {answer.why}")
     except (httpx2.HTTPError, _Changed) as error:
-        return {"unknown": _shorten(f"{error}" or type(error).__name__)}
+        return tell("unknown", f"{error}" or type(error).__name__)
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
-        return {"unknown": _shorten(f"{error.strerror or error}{place}")}
+        return tell("unknown", f"{error.strerror or error}{place}")
     except (ValueError, _Unfit) as error:
-        return {"refused": _shorten(str(error))}
+        return tell("refused", str(error))
     return {"ready": True}
 
 

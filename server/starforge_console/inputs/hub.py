@@ -7,6 +7,7 @@ to everybody. An answer that the hub did not give itself (a proxy's, a gateway's
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -73,6 +74,8 @@ class Hub:
             answer = HubAnswer(HubStanding.BLOCKED, why=f"the proxy says: {_shorten(str(error))}")
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             answer = HubAnswer(HubStanding.SILENT, why=_shorten(str(error)) or type(error).__name__)
+        if self._token is not None:
+            answer = replace(answer, why=mask(answer.why, self._token.reveal()))
         if answer.standing not in UNANSWERED:
             if len(self._kept) >= _KEPT_AT_MOST:
                 self._kept.clear()
@@ -97,6 +100,11 @@ class Hub:
         if offered.status_code == _OK or offered.status_code in _REDIRECTS:
             return HubAnswer(HubStanding.READABLE, commit=commit)
         return explain_answer(offered)
+
+
+def mask(text: str, token: str) -> str:
+    """`text` without the token: a server may say in its error what it was sent. Pure."""
+    return text.replace(token, "***")
 
 
 def explain_answer(answer: httpx2.Response) -> HubAnswer:

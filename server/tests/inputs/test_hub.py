@@ -74,6 +74,13 @@ def test_the_hubs_own_refusal_is_told_from_a_proxys() -> None:
         assert ask(server).standing is HubStanding.FORBIDDEN
 
 
+def test_a_hub_that_repeats_the_token_in_its_error_tells_it_to_nobody() -> None:
+    with serve_hub(models_a_b=Repo(FILES, gated=True)) as server:
+        server.echoes = True
+        answer = ask(server, MODEL, "hf_secret")
+    assert answer == HubAnswer(HubStanding.GATED, why="403 Access to model models/a/b is restricted (Bearer ***)")
+
+
 @pytest.mark.parametrize("described", [b" " * (200 << 20), b"[" * 1_000_000, b"\xff\xfe", b"[]"])
 def test_a_description_that_is_none_is_not_the_hubs_and_fills_no_memory(described: bytes) -> None:
     with serve_hub(models_a_b=Repo(FILES)) as server:

@@ -137,7 +137,7 @@ def _refuse_repository(detail: JobDetail, files: Iterable[str]) -> None:
     if found is not None:
         raise PackError(
             f"the workspace of {detail.job.id} was not taken",
-            why=f"it holds {found}, which no sf packs: a repository may name commands that git would run here",
+            why=f"it holds {found}, which is never packed: a repository may name commands that git would run here",
             next_step="look at what it was submitted with",
         )
 
@@ -163,7 +163,7 @@ def _unpack(console: Console, detail: JobDetail, archive: IO[bytes], partial: Pa
         raise PackError(
             f"the workspace of {detail.job.id} was not taken",
             why=error.message,
-            next_step="what the console sent is not what the job was submitted with, or no sf has packed it",
+            next_step="what the console sent is not what the job was submitted with, or another program packed it",
         ) from error
 
 
@@ -174,7 +174,7 @@ def _find_command(target: Path, detail: JobDetail, registry: dict[str, Profile])
         packed = pack_manifest(manifest)
         origin = load_origin(manifest, packed)
         if origin.clone is None:
-            return Command(plain, f"with this version of sf the files pack to {packed.digest}")
+            return Command(plain, f"the files pack to {packed.digest} with this version of StarForge")
         return find_command(load_project(target), detail, registry, Contents(packed=packed, origin=origin))
     except StarForgeError as error:  # the folder is made, and is of use without the command
         return Command(plain, str(error))

@@ -43,7 +43,7 @@ def find_clone(root: Path) -> Clone | None:
     try:
         content: Any = json.loads((root / CLONE_FILE).read_bytes())
         if content["version"] != _VERSION:
-            raise _broken(root, f"its version is {content['version']!r}, this sf reads {_VERSION}")
+            raise _broken(root, f"its version is {content['version']!r}, this version of StarForge reads {_VERSION}")
         difference = content["difference"]
         return Clone(
             job=str(content["job"]),

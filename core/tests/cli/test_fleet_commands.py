@@ -160,19 +160,17 @@ def test_a_removal_is_not_repeated_by_itself_when_the_console_is_away(sf: Sf, st
     assert len(state.seen) == asked + 1
 
 
-TOKENS = {
-    "items": [{"id": 3, "uses_left": 2, "created_by": "ada", "created_at": 1.0, "expires_at": time.time() + 7300}]
-}
 ADDED = {"name": "NVIDIA X9000", "series": "x9000", "added_by": "ada", "added_at": 1.0}
 
 
 def test_join_tokens_are_listed_and_revoked_by_their_number(sf: Sf, state: ConsoleState) -> None:
-    state.answers |= {"GET /fleets/gpu/join-tokens": TOKENS, "DELETE /fleets/gpu/join-tokens/3": {}}
+    token = {"id": 3, "uses_left": 2, "created_by": "ada", "created_at": 1.0, "expires_at": time.time() + 7300}
+    state.answers |= {"GET /fleets/gpu/join-tokens": {"items": [token]}, "DELETE /fleets/gpu/join-tokens/3": {}}
     assert sf("fleet", "token", "ls", "gpu").out.splitlines() == [
         "TOKEN  USES LEFT  MADE BY  ENDS IN",
         "3      2          ada      2 h 1 min",
     ]
-    assert sf("fleet", "token", "ls", "gpu", "--json").json == TOKENS
+    assert sf("fleet", "token", "ls", "gpu", "--json").json == {"items": [token]}
     assert sf("fleet", "token", "revoke", "gpu", "3").out == "join token 3 of fleet gpu lets nobody in any more\n"
     assert (state.seen[-1].method, state.seen[-1].path) == ("DELETE", "/fleets/gpu/join-tokens/3")
     assert sf("fleet", "token", "revoke", "gpu", "3", "--json").json == {"fleet": "gpu", "token": 3, "revoked": True}

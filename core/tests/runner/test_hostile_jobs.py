@@ -227,7 +227,7 @@ def find_peak_kb(pid: int) -> int:
 @pytest.mark.interpreters
 @pytest.mark.parametrize("interpreter", find_interpreters())
 @pytest.mark.parametrize(
-    "sends", ["os.kill(os.getppid(), signal.SIGTERM)", "os.system('kill -INT %d; sleep 1' % os.getppid())"]
+    "sends", ["os.kill(os.getppid(), signal.SIGTERM)", "os.system('kill -INT %d; sleep 20' % os.getppid())"]
 )
 def test_a_term_that_the_job_sends_its_runner_is_its_own_doing(attempt: Attempt, sends: str, interpreter: str) -> None:
     process = attempt.python(f"import os, signal, time\n{sends}\ntime.sleep(60)").start(interpreter)

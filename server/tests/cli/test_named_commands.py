@@ -10,6 +10,7 @@ import pytest
 
 import starforge
 import starforge_console
+from starforge.cli.lazy import LazyGroup
 from starforge.cli.main import root
 from starforge_console.cli import main
 
@@ -26,6 +27,8 @@ def find_fault(program: str, words: list[str]) -> str | None:
     command: click.Command = PROGRAMS[program]
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         found = command.get_command(click.Context(command), words[0])
+        if found is None and isinstance(command, LazyGroup) and command.default:
+            found, words = command.get_command(click.Context(command), command.default), ["", *words]
         if found is None:
             return f"{program} has no command {words[0]}"
         command, words = found, words[1:]

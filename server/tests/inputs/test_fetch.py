@@ -140,6 +140,14 @@ def test_the_token_goes_to_the_hub_and_into_no_argument_no_environment_and_no_re
     assert hashlib.sha256(b"".join(held(tmp_path).values())).digest()
 
 
+def test_a_hub_that_repeats_the_token_in_its_error_tells_it_to_nobody(tmp_path: Path) -> None:
+    with serve_hub(models_a_b=Repo(FILES, gated=True)) as server:
+        server.echoes = True
+        outcome = run(wish(server, tmp_path, TOKEN))
+    assert isinstance(outcome, NeverThere)
+    assert outcome.why.endswith("restricted (Bearer ***)")
+
+
 def test_the_process_ends_with_the_console(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys\nfrom starforge_console.inputs.fetch import fetch\n"
@@ -163,8 +171,9 @@ def test_the_process_ends_with_the_console(tmp_path: Path) -> None:
 
 
 def find_child(process: int) -> str:
-    """The one child of a process."""
-    (child,) = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    """The one child of a process that fetches."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    (child,) = [one for one in children if b"fetch_process" in read_process(one, "cmdline")]
     return child
 
 

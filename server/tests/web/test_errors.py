@@ -7,7 +7,7 @@ import pytest
 
 from server.tests.web.support import ConsoleUnderTest, build_submission
 from starforge.contract.api import Problem
-from starforge_console.web.guard import REQUEST_BYTES, check_body
+from starforge_console.web.guard import SUBMISSION_BYTES, check_body
 
 JSON = {"Content-Type": "application/json"}
 
@@ -46,7 +46,7 @@ def test_every_error_is_a_problem_document(
         (b'{"spec": ' + b"9" * 5000 + b"}", 422),
         (b"{", 422),
         (b"", 422),
-        (b" " * (REQUEST_BYTES + 1), 413),
+        (b" " * (SUBMISSION_BYTES + 1), 413),
     ],
     ids=["no UTF-8", "cut UTF-8", "brackets", "objects", "long number", "cut", "empty", "large"],
 )
@@ -121,7 +121,7 @@ def test_what_is_no_base64_is_no_cursor(console: ConsoleUnderTest, cursor: str) 
 
 def test_a_body_without_a_length_is_bounded_too(console: ConsoleUnderTest) -> None:
     client = console.client(console.add_user("ann"))
-    answer = client.post("/api/v1/jobs", content=(b" " * 65536 for _ in range(32)), headers=JSON)
+    answer = client.post("/api/v1/jobs", content=(b" " * 65536 for _ in range(80)), headers=JSON)
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
 

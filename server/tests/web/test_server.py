@@ -34,7 +34,7 @@ def test_whoever_sends_too_much_hears_so_and_not_a_broken_connection(console: Co
     headers = console.add_user("ann") | {"Content-Type": "application/json"}
     with serving(console) as served, served.client(headers) as client:
         for _ in range(3):
-            answer = client.post("/api/v1/jobs", content=b" " * (2 << 20))
+            answer = client.post("/api/v1/jobs", content=b" " * (5 << 20))
             assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
 

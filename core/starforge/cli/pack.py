@@ -89,4 +89,4 @@ def _print(packed: Packed | None, refused: list[Refusal], origin: Origin) -> Non
     for path in origin.line_ends_only:
         warn(f"{path} differs from its commit in line ends alone (see .gitattributes and core.autocrlf)")
     if origin.dirty:
-        warn(f"differs from its commit: {', '.join(origin.dirty_files[:10])}")
+        warn(f"differs from its commit: {origin.name_dirty()}")

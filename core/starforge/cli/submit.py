@@ -182,7 +182,7 @@ def _choose_resources(experiment: Experiment, profiles: tuple[str, ...]) -> Reso
 
 def _warn_of_origin(origin: Origin) -> None:
     if origin.dirty:
-        warn(f"the project differs from its commit: {', '.join(origin.dirty_files[:10])}")
+        warn(f"the project differs from its commit: {origin.name_dirty()}")
     if origin.clone is not None:
         note(f"the files are those of {origin.clone.job}, and so is what is known of their origin")
     elif origin.standing is not GitStanding.REPOSITORY and origin.commit is None:

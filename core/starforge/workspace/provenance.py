@@ -18,6 +18,7 @@ from starforge.workspace.manifest import Manifest
 from starforge.workspace.pack import Packed
 
 _DIRTY_FILES_KEPT: Final = 1000
+_DIRTY_FILES_NAMED: Final = 20
 _COMPARED_BYTES: Final = 64 << 20
 _LFS: Final = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*oid sha256:([0-9a-f]{64})\n")
 
@@ -41,6 +42,12 @@ class Origin:
     def dirty(self) -> bool:
         """Whether what is packed is not what the commit holds."""
         return bool(self.dirty_files)
+
+    def name_dirty(self) -> str:
+        """The first of the dirty files, and how many more there are."""
+        shown = ", ".join(self.dirty_files[:_DIRTY_FILES_NAMED])
+        more = len(self.dirty_files) - _DIRTY_FILES_NAMED
+        return f"{shown} and {more} more" if more > 0 else shown
 
 
 def load_origin(manifest: Manifest, packed: Packed | None = None) -> Origin:

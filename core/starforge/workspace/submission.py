@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass
-from typing import Final
 
 from pydantic import ValidationError
 
@@ -17,8 +16,6 @@ from starforge.workspace.experiment import Experiment, build_metadata, build_set
 from starforge.workspace.git import GitStanding
 from starforge.workspace.pack import Packed
 from starforge.workspace.provenance import Origin, build_provenance
-
-_SHOWN: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +59,9 @@ def check_clean(origin: Origin, *, allow_dirty: bool) -> None:
         return
     is_repository = origin.standing is GitStanding.REPOSITORY
     commit = "commit them" if is_repository else "make the folder a repository of its own and commit them"
-    shown = ", ".join(origin.dirty_files[:_SHOWN])
-    more = len(origin.dirty_files) - _SHOWN
     raise ProjectError(
         "the project differs from its commit" if origin.commit else "the project has no commit yet",
-        why=f"changed or new: {shown}{f' and {more} more' if more > 0 else ''}",
+        why=f"changed or new: {origin.name_dirty()}",
         next_step=f"{commit}, or add --allow-dirty to send exactly these bytes",
     )
 

@@ -150,3 +150,10 @@ def test_names_that_are_no_utf_8_and_long_lists_fit_into_a_jobspec(tmp_path: Pat
     provenance = build_provenance(origin_of(tmp_path), None)
     assert len(provenance.dirty_files) == 1000
     assert provenance.model_dump_json()
+
+
+def test_a_dirty_tree_names_its_first_files_and_counts_the_rest() -> None:
+    few = Origin(standing=GitStanding.REPOSITORY, dirty_files=("a", "b"))
+    many = Origin(standing=GitStanding.REPOSITORY, dirty_files=tuple(map(str, range(23))))
+    assert few.name_dirty() == "a, b"
+    assert many.name_dirty().endswith("18, 19 and 3 more")

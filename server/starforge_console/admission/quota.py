@@ -4,6 +4,7 @@ What could never start under a limit is refused; what is only over it now waits 
 """
 
 from starforge.contract.api import RefusalView
+from starforge.wording import count_of
 from starforge_console.admission.gate import Snapshot, Submission, Verdict
 from starforge_console.domain.pools import build_pools
 from starforge_console.domain.quota import Holder, find_never
@@ -30,7 +31,8 @@ class QuotaGate:
         if holds:
             return Verdict(against=against, warnings=(f"it waits in the queue: {describe_waiting(holds)}",))
         used = ", ".join(
-            f"{holder} holds {sum(one.gpus for one in snapshot.usage.held_by(holder))} GPUs" for holder, _ in limits
+            f"{holder} holds {count_of(sum(one.gpus for one in snapshot.usage.held_by(holder)), 'GPU')}"
+            for holder, _ in limits
         )
         return Verdict(against=against, message=used)
 

@@ -129,7 +129,7 @@ def find_never(limit: Limit, pools: Sequence[PoolRequest]) -> str:
     if limit.jobs == 0:
         return "no job may run"
     if limit.gpus is not None and gpus > limit.gpus:
-        return f"{gpus} GPUs are asked for, and at most {limit.gpus} may be held at once"
+        return f"{count_of(gpus, 'GPU')} asked for, and at most {limit.gpus} may be held at once"
     if limit.series is None:
         return ""
     allowed = ", ".join(sorted(limit.series)) or "none"

@@ -69,7 +69,8 @@ def test_the_limits_of_user_and_team_are_both_told() -> None:
     ("limit", "asked", "told"),
     [
         (Limit(gpus=4), pools(4), ""),
-        (Limit(gpus=4), pools(3, nodes=2), "6 GPUs are asked for, and at most 4"),
+        (Limit(gpus=4), pools(3, nodes=2), "6 GPUs asked for, and at most 4"),
+        (Limit(gpus=0), pools(1), "1 GPU asked for, and at most 0"),
         (Limit(jobs=0), pools(0), "no job may run"),
         (Limit(series=frozenset({"l40s"})), pools(1), "h200 GPUs are asked for, and allowed are l40s"),
         (Limit(series=frozenset({"l40s"})), pools(1, None), "name one of them"),

@@ -24,7 +24,7 @@ from starforge_console.assembly.capsule import (
     write_control,
 )
 from starforge_console.assembly.inputs import BoundInput, bind_inputs
-from starforge_console.assembly.layout import StorageLayout
+from starforge_console.assembly.layout import AttemptLayout, StorageLayout
 from starforge_console.assembly.tokens import attempt_token
 from starforge_console.domain.inputs import HubInput, JobInputs
 from starforge_console.domain.job import JobInFlight
@@ -117,7 +117,7 @@ class Assembler:
         owner = None if placed.user is None else parse_user(placed.user)
         try:
             make_folders(layout.writable(), owner)
-            make_own_folders((layout.capsule, layout.mount.parent, layout.mount))
+            make_own_folders(layout.own())
             digest = write_capsule(layout.capsule, build_capsule(spec, recipe, placed), self._settings.runner)
             runner = load_runner_digest(layout.capsule)
         except OSError as error:
@@ -153,11 +153,11 @@ class Assembler:
             inputs=inputs,
         )
 
-    def _older_checkpoints(self, attempt: AttemptId) -> Sequence[Path]:
+    def _older_checkpoints(self, attempt: AttemptId) -> Sequence[AttemptLayout]:
+        """The older attempts that left some, newest first."""
         job, number = JobId(job_of(attempt)), number_of(attempt)
-        folders = [self._settings.storage.attempt_number(job, older).checkpoints for older in range(number - 1, 0, -1)]
-        # A job owns its attempt's folder: a link in place of its checkpoints would mount whatever it names.
-        return [folder for folder in folders if not folder.is_symlink() and _holds_something(folder)]
+        older = [self._settings.storage.attempt_number(job, one) for one in range(number - 1, 0, -1)]
+        return [one for one in older if not one.checkpoints.is_symlink() and _holds_something(one.checkpoints)]
 
 
 def _holds_something(folder: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from starforge.contract import capsule as c
 from starforge.contract.environment import Binding, spec_to_env
@@ -13,7 +12,7 @@ from starforge.recipes.adapters import build_plan
 from starforge.recipes.adapters.inputs import PlanInputs
 from starforge.recipes.model import Recipe
 from starforge_console.assembly.inputs import BoundInput, build_mounts, build_paths
-from starforge_console.assembly.layout import WORKSPACE_IN_CONTAINER, StorageLayout
+from starforge_console.assembly.layout import WORKSPACE_IN_CONTAINER, AttemptLayout, StorageLayout
 from starforge_console.domain.pools import build_pools
 
 
@@ -21,7 +20,7 @@ from starforge_console.domain.pools import build_pools
 class Placed:
     """What the console knows of an attempt when it is assembled.
 
-    `user` is `uid:gid`, or None for the image's own user. `resume_from` holds the checkpoint folders of older attempts,
+    `user` is `uid:gid`, or None for the image's own user. `resume_from` are older attempts that left checkpoints,
     newest first. `inputs` is where what the job reads beside its workspace lies, by the member of the spec.
     """
 
@@ -31,7 +30,7 @@ class Placed:
     network: Network
     user: str | None
     ingest_url: str
-    resume_from: Sequence[Path] = ()
+    resume_from: Sequence[AttemptLayout] = ()
     inputs: Mapping[str, BoundInput] = field(default_factory=dict)
 
 
@@ -61,7 +60,7 @@ def build_capsule(spec: JobSpec, recipe: Recipe, placed: Placed) -> c.Capsule:
         workspace=c.Workspace(WORKSPACE_IN_CONTAINER, spec.spec.workspace.digest),
         ingest=None if placed.network is Network.NONE else c.Ingest(placed.ingest_url),
         limits=c.Limits(spec.spec.lifecycle.grace_s, spec.spec.lifecycle.max_runtime_s),
-        resume_from=tuple(str(path) for path in placed.resume_from),
+        resume_from=tuple(str(one.checkpoints_mount) for one in placed.resume_from),
     )
 
 
@@ -121,8 +120,9 @@ def _build_mounts(spec: JobSpec, placed: Placed, storage: StorageLayout) -> tupl
     return (
         Mount(str(layout.root), str(layout.root), read_only=False),
         Mount(str(layout.capsule), str(layout.mount), read_only=True),
+        Mount(str(layout.checkpoints), str(layout.checkpoints_mount), read_only=False),
         Mount(str(layout.out), str(layout.out), read_only=False),
         Mount(str(workspace), WORKSPACE_IN_CONTAINER, read_only=True),
-        *(Mount(str(path), str(path), read_only=True) for path in placed.resume_from),
+        *(Mount(str(one.checkpoints), str(one.checkpoints_mount), read_only=True) for one in placed.resume_from),
         *build_mounts(placed.inputs),
     )

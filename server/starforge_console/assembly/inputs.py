@@ -30,10 +30,11 @@ from starforge_console.domain.inputs import (
 
 @dataclass(frozen=True, slots=True)
 class BoundInput:
-    """Where an input lies on this host, and where the container finds it."""
+    """What is mounted for an input, and where; `path` is where the container finds it: that, or something below."""
 
     source: Path
     target: str
+    path: str
 
 
 def bind_inputs(storage: StorageLayout, inputs: JobInputs) -> dict[str, BoundInput]:
@@ -58,7 +59,7 @@ def build_paths(spec: JobSpec, bound: Mapping[str, BoundInput]) -> InputPaths:
     for member, text in find_named(spec).items():
         if member not in bound and (member == START or text.startswith((HUB_SCHEME, "/"))):
             raise LaunchRefused(f"the job was admitted without {member} {text!r}", next_step="submit it again")
-        paths[member] = bound[member].target if member in bound else f"{PLACE_WORK}/{text}"
+        paths[member] = bound[member].path if member in bound else f"{PLACE_WORK}/{text}"
     return InputPaths(
         model=paths.get(MODEL), train=paths.get(TRAIN), validation=paths.get(VALIDATION), start=paths.get(START)
     )
@@ -111,7 +112,7 @@ def _bind(storage: StorageLayout, one: JobInput) -> BoundInput:
             real = find_real_path(one)
             if isinstance(real, InputFault):
                 raise LaunchRefused(real.what, why=real.why, next_step=real.next_step)
-            return BoundInput(real, one.path)
+            return BoundInput(real, one.path, one.path)
         case CheckpointInput():
             return _bind_checkpoint(storage, one)
 
@@ -120,13 +121,14 @@ def _bind_hub(storage: StorageLayout, one: HubInput) -> BoundInput:
     snapshot = None if one.commit is None else storage.hub_snapshot(one.ref.kind, one.ref.repo, one.commit)
     if snapshot is None or not snapshot.is_dir():
         raise NodeFault(f"{one.ref} is not fetched yet", next_step="wait: the job's note says how far it is")
-    return BoundInput(snapshot, str(snapshot))
+    return BoundInput(snapshot, str(snapshot), str(snapshot))
 
 
 def _bind_checkpoint(storage: StorageLayout, one: CheckpointInput) -> BoundInput:
-    root = storage.attempt_number(JobId(one.job), one.attempt).checkpoints
-    folder = root / one.folder
-    # The other job owns the folders above it: links in them would show whatever they name.
+    layout = storage.attempt_number(JobId(one.job), one.attempt)
+    folder = layout.checkpoints / one.folder
+    # The other job may still run, and it owns what is in the folder that is mounted: a link that it lays there after
+    # this look leads to something in the container alone.
     real = Path(os.path.realpath(storage.run(JobId(one.job)))) / folder.relative_to(storage.run(JobId(one.job)))
     if not folder.is_dir() or os.path.realpath(folder) != str(real):
         raise LaunchRefused(
@@ -134,4 +136,5 @@ def _bind_checkpoint(storage: StorageLayout, one: CheckpointInput) -> BoundInput
             why=f"{folder} was removed, or replaced by a link",
             next_step="submit again with another checkpoint",
         )
-    return BoundInput(folder, str(folder))
+    mount = layout.checkpoints_mount
+    return BoundInput(layout.checkpoints, str(mount), str(mount / one.folder))

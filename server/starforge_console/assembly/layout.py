@@ -21,6 +21,9 @@ class AttemptLayout:
     capsule: Path
     """The capsule as the console writes it, mounted read-only at `mount`. It lies outside of `root`, which the job may
     write: inside, a job that runs as root could change it under its own runner."""
+    kept: Path
+    """Holds the checkpoints' folder, and belongs to the console. They lie outside of `root` too: other attempts and
+    other jobs mount them, and inside, a running job could lay a link in their place between a look and the mount."""
 
     @property
     def mount(self) -> Path:
@@ -39,13 +42,22 @@ class AttemptLayout:
 
     @property
     def checkpoints(self) -> Path:
-        """This attempt's checkpoints."""
+        """This attempt's checkpoints, mounted at `checkpoints_mount`."""
+        return self.kept / capsule.CKPT_DIRECTORY
+
+    @property
+    def checkpoints_mount(self) -> Path:
+        """Where this attempt's container, and whatever goes on from it, sees the checkpoints."""
         return self.root / capsule.CKPT_DIRECTORY
 
     def writable(self) -> tuple[Path, ...]:
         """The folders that the job writes to, each made for its user."""
-        names = (capsule.WORK_DIRECTORY, capsule.CKPT_DIRECTORY, capsule.SPOOL_DIRECTORY, capsule.node_directory(0))
-        return (self.root, *(self.root / name for name in (*names, "home")), self.out)
+        names = (capsule.WORK_DIRECTORY, capsule.SPOOL_DIRECTORY, capsule.node_directory(0), "home")
+        return (self.root, *(self.root / name for name in names), self.checkpoints, self.out)
+
+    def own(self) -> tuple[Path, ...]:
+        """The folders that the console alone writes to, and the places of mounts."""
+        return (self.capsule, self.mount.parent, self.mount, self.kept, self.checkpoints_mount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +82,12 @@ class StorageLayout:
     def attempt_number(self, job: JobId, number: int) -> AttemptLayout:
         """The layout of attempt `number` of `job`."""
         run = self.run(job)
-        return AttemptLayout(run / "attempts" / str(number), run / "out", run / "capsules" / str(number))
+        return AttemptLayout(
+            root=run / "attempts" / str(number),
+            out=run / "out",
+            capsule=run / "capsules" / str(number),
+            kept=run / "checkpoints" / str(number),
+        )
 
     def hub_snapshot(self, kind: str, repo: str, commit: str) -> Path:
         """A model's or dataset's files at one commit. It is there once all of them are."""

@@ -140,7 +140,7 @@ class Finaliser:
         }
         checkpoints: list[dict[str, Any]] = []
         try:
-            checkpoints = await asyncio.to_thread(list_checkpoints, layout.root)
+            checkpoints = await asyncio.to_thread(list_checkpoints, layout.kept)
             if not has_record:  # the runner did not get to telling what is there
                 for found in await asyncio.to_thread(list_artifacts, layout.out):
                     artifacts.setdefault(self._masker.clean(attempt.id, found["path"]), found)

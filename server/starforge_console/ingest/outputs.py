@@ -35,7 +35,7 @@ _MANIFEST: Final = msgspec.json.Decoder(_Manifest)
 
 
 def list_checkpoints(root: Path) -> list[dict[str, Any]]:
-    """The checkpoints below the attempt's folder `root`, by step; paths are relative to it.
+    """The checkpoints below `root`, which holds their folder, by step; paths are relative to it.
 
     Committed is one with a readable manifest. A numbered folder without one is listed as not committed.
     """

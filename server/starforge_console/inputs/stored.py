@@ -71,7 +71,6 @@ class StoredInputs:
     def _list_roots(self, job: JobId, attempts: int) -> dict[int, Path]:
         """Where each attempt keeps its checkpoints, newest attempt first."""
         roots = {number: self._storage.attempt_number(job, number).checkpoints for number in range(attempts, 0, -1)}
-        # A job owns its attempts' folders: a link in place of its checkpoints would show whatever it names.
         return {number: root for number, root in roots.items() if root.is_dir() and not root.is_symlink()}
 
 

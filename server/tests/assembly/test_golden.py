@@ -46,6 +46,7 @@ def test_the_launch_request_is_exactly_this(tmp_path: Path) -> None:
         mounts=(
             Mount(root, root, read_only=False),
             Mount(f"{run}/capsules/3", f"{root}/.starforge/capsule", read_only=True),
+            Mount(f"{run}/checkpoints/3/ckpt", f"{root}/ckpt", read_only=False),
             Mount(f"{run}/out", f"{run}/out", read_only=False),
             Mount(f"{tmp_path}/storage/blobs/sha256/22/{'2' * 64}", "/opt/starforge/workspace.tar", read_only=True),
             Mount(model_of(tmp_path), model_of(tmp_path), read_only=True),
@@ -142,7 +143,7 @@ def test_each_folder_has_the_rights_of_who_writes_it(tmp_path: Path) -> None:
     modes = {path.name: oct(path.stat().st_mode & 0o777) for path in root.iterdir()}
     assert modes == {
         ".starforge": "0o755",
-        "ckpt": "0o750",
+        "ckpt": "0o755",
         "home": "0o750",
         "node-0": "0o750",
         "spool": "0o750",
@@ -151,6 +152,8 @@ def test_each_folder_has_the_rights_of_who_writes_it(tmp_path: Path) -> None:
     assert oct(yard.layout.capsule.stat().st_mode & 0o777) == "0o755"
     assert oct(root.stat().st_mode & 0o777) == "0o750"
     assert oct(yard.layout.out.stat().st_mode & 0o777) == "0o750"
+    assert oct(yard.layout.checkpoints.stat().st_mode & 0o777) == "0o750"
+    assert oct(yard.layout.kept.stat().st_mode & 0o777) == "0o755"
     assert {path.stat().st_uid for path in yard.layout.writable()} == {OWNER[0]}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from server.tests.assembly.support import COMMIT, INPUTS, SPEC, build_assembler, in_flight, open_yard
+from starforge.contract.ids import JobId
 from starforge.contract.launch import LaunchRequest, Mount
 from starforge.errors import LaunchRefused, NodeFault
 from starforge_console.assembly.layout import StorageLayout
@@ -85,11 +86,11 @@ def test_paths_of_the_workspace_are_told_from_the_work_directory(tmp_path: Path)
 
 
 def checkpoint_of_another_job(storage: StorageLayout) -> Path:
-    return storage.run(in_flight().id).with_name(OTHER) / "attempts" / "2" / "ckpt" / "step-7"
+    return storage.attempt_number(JobId(OTHER), 2).checkpoints / "step-7"
 
 
-def test_a_checkpoint_of_another_job_is_mounted_and_nothing_else_of_that_job(tmp_path: Path) -> None:
-    folder = checkpoint_of_another_job(StorageLayout(tmp_path / "storage"))
+def test_the_checkpoints_of_another_job_are_mounted_and_nothing_else_of_that_job(tmp_path: Path) -> None:
+    env = []
 
     async def go(*, linked: bool) -> LaunchRequest:
         start = CheckpointInput(job=OTHER, attempt=2, step=7, folder="step-7")
@@ -103,12 +104,16 @@ def test_a_checkpoint_of_another_job_is_mounted_and_nothing_else_of_that_job(tmp
                 there.symlink_to("/etc")
             else:
                 there.mkdir()
-            return await yard.assembler.prepare(in_flight())
+            request = await yard.assembler.prepare(in_flight())
+            env.append(json.loads((yard.layout.capsule / "capsule.json").read_text())["plan"]["env"])
+            return request
 
     request = asyncio.run(go(linked=False))
+    layout = StorageLayout(tmp_path / "False" / "storage").attempt_number(JobId(OTHER), 2)
     theirs = [mount for mount in request.mounts if OTHER in mount.source]
-    assert [(mount.read_only, Path(mount.source).name) for mount in theirs] == [(True, folder.name)]
-    assert theirs[0].source == theirs[0].target
+    # Not the checkpoint's own folder: that one the other job may replace by a link while it is being mounted.
+    assert theirs == [Mount(str(layout.checkpoints), str(layout.checkpoints_mount), read_only=True)]
+    assert env == [{"FORGE_INIT_FROM": f"{layout.checkpoints_mount}/step-7"}]
     with pytest.raises(LaunchRefused, match="not there any more"):
         asyncio.run(go(linked=True))
 

@@ -132,6 +132,17 @@ def test_the_capsule_lies_outside_of_what_the_job_may_write_and_shares_no_file(t
     within(tmp_path, work)
 
 
+def test_what_other_attempts_mount_lies_in_no_folder_that_a_job_may_write(tmp_path: Path) -> None:
+    async def work(yard: Yard) -> None:
+        request = await yard.assembler.prepare(in_flight())
+        writable = [Path(mount.source) for mount in request.mounts if not mount.read_only]
+        # Who may write the folder above could lay a link in its place while another container is being made.
+        assert yard.layout.checkpoints in writable
+        assert not [folder for folder in writable if folder in yard.layout.checkpoints.parents]
+
+    within(tmp_path, work)
+
+
 def test_a_workspace_that_is_gone_is_a_refusal_that_no_machine_can_mend(tmp_path: Path) -> None:
     async def work(yard: Yard) -> None:
         yard.storage.blob(Digest("sha256:" + "2" * 64)).unlink()
@@ -220,7 +231,8 @@ def test_older_checkpoints_are_mounted_newest_first_and_only_where_they_are_real
 ) -> None:
     async def work(yard: Yard) -> None:
         sixth = type(ATTEMPT)("j234567abc-6-abcdef")
-        folders = {number: yard.storage.attempt_number(JOB, number).checkpoints for number in range(1, 6)}
+        layouts = {number: yard.storage.attempt_number(JOB, number) for number in range(1, 6)}
+        folders = {number: layout.checkpoints for number, layout in layouts.items()}
         for number, folder in folders.items():
             folder.parent.mkdir(parents=True)
             if number in {1, 4}:
@@ -231,8 +243,10 @@ def test_older_checkpoints_are_mounted_newest_first_and_only_where_they_are_real
         folders[3].symlink_to(secret)
         folders[5].write_text("a file")
         request = await yard.assembler.prepare(in_flight(sixth))
-        older = [Mount(str(folders[number]), str(folders[number]), read_only=True) for number in (4, 1)]
-        assert list(request.mounts[4:-1]) == older
+        older = [
+            Mount(str(folders[number]), str(layouts[number].checkpoints_mount), read_only=True) for number in (4, 1)
+        ]
+        assert list(request.mounts[5:-1]) == older
         assert str(secret) not in repr(request.mounts)
 
     within(tmp_path, work)
@@ -244,7 +258,7 @@ def test_a_job_that_never_resumes_gets_no_older_checkpoint(tmp_path: Path) -> No
 
     async def work(yard: Yard) -> None:
         (yard.storage.attempt_number(JOB, 2).checkpoints / "step-10").mkdir(parents=True)
-        assert len((await yard.assembler.prepare(in_flight())).mounts) == 5
+        assert len((await yard.assembler.prepare(in_flight())).mounts) == 6
 
     within(tmp_path, work, spec)
 

@@ -175,7 +175,7 @@ def test_folders_nested_without_end_do_not_hold_up_the_end(tmp_path: Path) -> No
 
 def _nest(top: Path, depth: int) -> None:
     """Folders in folders, deeper than a path may be long."""
-    top.mkdir()
+    top.mkdir(parents=True)
     descriptor = os.open(top, os.O_RDONLY)
     for _ in range(depth):
         os.mkdir("d", dir_fd=descriptor)

@@ -22,7 +22,7 @@ MODEL = HubRef("model", "qwen/qwen3", "main")
 
 
 def keep_checkpoint(console: ConsoleUnderTest, job: JobId, step: int) -> None:
-    folder = console.run_folder(job) / "attempts" / "1" / "ckpt" / f"checkpoint-{step}"
+    folder = console.run_folder(job) / "checkpoints" / "1" / "ckpt" / f"checkpoint-{step}"
     folder.mkdir(parents=True)
     (folder / "weights").write_bytes(b"w")
     commit(str(folder), step)

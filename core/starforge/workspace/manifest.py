@@ -12,7 +12,9 @@ from starforge.workspace.clone import CLONE_FILE, Clone, find_clone
 from starforge.workspace.git import GitStanding, Repository, find_repository
 from starforge.workspace.ignore import BY_DEFAULT, IGNORE_FILE, Rules, parse_rules
 
-_SECRET_NAMES: Final = frozenset({".env", ".netrc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".pypirc"})
+_SECRET_NAMES: Final = frozenset(
+    {".env", ".netrc", ".git-credentials", ".pypirc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"}
+)
 _SUBMODULE_MODE: Final = "160000 "
 _ENV_SAMPLES: Final = (".example", ".sample", ".template", ".dist")
 

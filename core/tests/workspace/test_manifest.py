@@ -149,10 +149,11 @@ def test_links_inside_stay_links_and_those_that_leave_are_refused(tmp_path: Path
 def test_files_that_look_like_secrets_are_refused_unless_they_are_asked_for(tmp_path: Path) -> None:
     commit_tree(tmp_path, {"train.py": "x"})
     write_tree(tmp_path, {".env": "T=1", ".env.example": "T=", ".env.local": "T=1", ".ssh/id_ed25519": "key"})
+    write_tree(tmp_path, {".git-credentials": "https://ann:key@git.example"})
     manifest = load_manifest(tmp_path)
-    assert set(refused_of(manifest)) == {".env", ".env.local", ".ssh/id_ed25519"}
+    assert set(refused_of(manifest)) == {".env", ".env.local", ".git-credentials", ".ssh/id_ed25519"}
     assert ".env.example" in paths_of(manifest)
-    write_tree(tmp_path, {".sfignore": "!.env\n.env.local\n.ssh/\n"})
+    write_tree(tmp_path, {".sfignore": "!.env\n.env.local\n.git-credentials\n.ssh/\n"})
     manifest = load_manifest(tmp_path)
     assert not manifest.refused
     assert ".env" in paths_of(manifest)

@@ -209,6 +209,12 @@ def test_what_cannot_be_started_is_refused(
         ("openrlhf/grpo", {"rollout.n_samples_per_prompt": 1}, 1, "rollout.n_samples_per_prompt must be 2 or more"),
         ("openrlhf/grpo", {"train.partial_rollout_enable": True}, 1, "needs train.async_enable"),
         (
+            "openrlhf/grpo",
+            {"rollout.batch_size": 32, "train.batch_size": 128, "rollout.micro_batch_size": 64},
+            4,
+            "must be at least the GPUs of the policy",
+        ),
+        (
             "openrlhf/ppo",
             {"rollout.n_samples_per_prompt": 1, "algo.advantage.estimator": "rloo"},
             1,

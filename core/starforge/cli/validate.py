@@ -8,6 +8,7 @@ import click
 from starforge.cli.output import json_option, note, print_json, say
 from starforge.errors import InputError
 from starforge.recipes.faults import Fault, Place
+from starforge.recipes.yaml12 import MAX_BYTES
 from starforge.wording import count_of, describe_duration, join_sentences
 from starforge.workspace.experiment import Experiment, apply_arguments, apply_resources, read_experiment
 from starforge.workspace.project import find_root, load_project, read_project_file, resolve_experiment
@@ -91,6 +92,7 @@ def _check_profiles(experiment: Experiment, texts: tuple[str, ...]) -> float | N
 
 def _read(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        with file.open("rb") as content:  # a pipe may be meant: what is too much of it is told as of a file
+            return content.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"--args {file} cannot be read", why=str(error.strerror)) from error

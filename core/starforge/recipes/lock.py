@@ -17,6 +17,7 @@ from starforge.contract.ids import Digest
 from starforge.contract.jobspec import DigestText, RecipeName, ShortText, Slug, describe_faults
 from starforge.contract.versions import parse_release
 from starforge.errors import ProjectError
+from starforge.recipes.files import load_file
 from starforge.recipes.model import EntryKind, ParameterType, Recipe, Runtime, digest_recipe
 
 LOCK_FILE: Final = "recipe.lock.json"
@@ -146,7 +147,7 @@ def load_lock(file: Path) -> Lock:
 
     """
     try:
-        content = json.loads(file.read_bytes().decode())
+        content = json.loads(load_file(file).decode())
     except FileNotFoundError:
         raise ProjectError(
             f"{file} is missing",
@@ -164,7 +165,7 @@ def load_lock(file: Path) -> Lock:
 def find_named(file: Path) -> tuple[str, str | None] | None:
     """The method and the framework's version that a damaged lock still names; None where it names no method."""
     try:
-        content = json.loads(file.read_bytes().decode())
+        content = json.loads(load_file(file).decode())
     except (OSError, ValueError, RecursionError):
         return None
     recipe, framework = (content.get(key) if isinstance(content, dict) else None for key in ("recipe", "framework"))

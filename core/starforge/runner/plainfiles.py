@@ -67,9 +67,9 @@ def open_appendable(path: str) -> int:
     return _expect_plain(os.open(path, flags, 0o644), path)
 
 
-def load_bytes(path: str, most_bytes: int) -> bytes:
+def load_bytes(path: str, most_bytes: int, *, follows_link: bool = False) -> bytes:
     """Read a whole file. Raises OSError, also for what is no plain file or larger than `most_bytes`."""
-    with open(open_plain(path), "rb") as file:
+    with open(open_plain(path, follows_link=follows_link), "rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"is larger than the {most_bytes} bytes it may have", path)

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from starforge.contract.canonical import Json
 from starforge.errors import ProjectError
 from starforge.recipes.faults import Fault, Place
+from starforge.recipes.files import load_file
 from starforge.recipes.hyperparameters import check_bounds, describe_value, has_type, hint_for_type
 from starforge.recipes.model import ParameterType
 from starforge.recipes.yaml12 import Document, Located, read_yaml
@@ -86,7 +87,7 @@ class Config:
 def read_config(root: Path, file: Path) -> Config:
     """`file` (relative to `root`) and its parents. Never raises for what the files hold, or that one is missing."""
     try:
-        content = (root / file).read_bytes()
+        content = load_file(root / file)
     except OSError as error:
         hint = "restore it from git, or make an experiment with `sf new`"
         missing = Fault("config_missing", f"{file} cannot be read: {error.strerror}", Place(str(file)), hint)
@@ -213,7 +214,7 @@ def _read_parent(
         config.faults.append(Fault("parent_loop", f"the parents form a loop: {loop}", place))
         return {}
     try:
-        content = (root / file).read_bytes()
+        content = load_file(root / file)
     except OSError as error:
         present = [path.stem for path in (root / CONFIGS_FOLDER).glob("*.yaml")]
         hint = describe_nearest(name, present) or f"{CONFIGS_FOLDER}/ holds no file"

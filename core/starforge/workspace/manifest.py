@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from starforge.errors import ProjectError
+from starforge.recipes.files import load_file
 from starforge.workspace.clone import CLONE_FILE, Clone, find_clone
 from starforge.workspace.git import GitStanding, Repository, find_repository
 from starforge.workspace.ignore import BY_DEFAULT, IGNORE_FILE, Rules, parse_rules
@@ -112,7 +113,7 @@ def load_manifest(root: Path) -> Manifest:
 def load_own_rules(root: Path) -> Rules:
     """The rules of the project's `.sfignore`; none when there is no such file."""
     try:
-        content = (root / IGNORE_FILE).read_bytes()
+        content = load_file(root / IGNORE_FILE)
     except FileNotFoundError:
         return Rules()
     except OSError as error:

@@ -1,4 +1,5 @@
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,15 @@ def test_a_damaged_lock_is_malformed_and_says_what_to_do(tmp_path: Path, content
     (tmp_path / "recipe.lock.json").write_bytes(content)
     with pytest.raises(ProjectError, match="restore it from git"):
         load_lock(tmp_path / "recipe.lock.json")
+
+
+def test_a_pipe_or_a_device_in_place_of_a_lock_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for name in ("pipe", "endless"):
+        with pytest.raises(ProjectError, match="is no plain file"):
+            load_lock(tmp_path / name)
+        assert find_named(tmp_path / name) is None
 
 
 def test_a_lock_of_another_version_is_malformed(tmp_path: Path, lock: Lock) -> None:

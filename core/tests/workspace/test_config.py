@@ -1,3 +1,4 @@
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -90,6 +91,20 @@ def test_a_script_with_windows_line_ends_is_refused_at_the_first_of_them(tmp_pat
     write_tree(tmp_path, {"experiments/first/train.sh": "#!/bin/bash\necho a\r\necho b\r\n"})
     faults = read_experiment(load_project(tmp_path), "first").faults
     assert shown(faults) == [("entry_line_ends", "train.sh:2:1")]
+
+
+@pytest.mark.parametrize("parent", ["pipe", "endless"])
+def test_a_pipe_or_a_device_in_place_of_a_config_or_parent_is_not_waited_for(tmp_path: Path, parent: str) -> None:
+    write_project(tmp_path, config=f"{IMAGE}defaults: [{parent}]\n")
+    (tmp_path / "configs").mkdir(exist_ok=True)
+    os.mkfifo(tmp_path / "configs/pipe.yaml")
+    (tmp_path / "configs/endless.yaml").symlink_to("/dev/zero")
+    (fault,) = read_experiment(load_project(tmp_path), "first").faults
+    assert (fault.code, "is no plain file" in fault.message) == ("parent_missing", True)
+    config = tmp_path / "experiments/first/config.yaml"
+    config.unlink()
+    config.symlink_to(tmp_path / f"configs/{parent}.yaml")
+    assert "config_missing" in [fault.code for fault in read_experiment(load_project(tmp_path), "first").faults]
 
 
 def test_a_missing_script_config_or_lock_is_named(tmp_path: Path) -> None:

@@ -127,5 +127,5 @@ class _Arguments:
 def _parse(text: str) -> Json:
     """The value as YAML reads it, as hydra does; what is no YAML is a text."""
     document = read_yaml(f"value: {text}".encode(), "value")
-    value = document.mapping().get("value")
-    return text if document.faults else value
+    is_one = not document.faults and len(document.mapping()) == 1
+    return document.mapping()["value"] if is_one else text

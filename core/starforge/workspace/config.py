@@ -14,10 +14,11 @@ from starforge.recipes.hyperparameters import check_bounds, describe_value, has_
 from starforge.recipes.model import ParameterType
 from starforge.recipes.yaml12 import Document, Located, read_yaml
 from starforge.recipes.yaml12 import Path as KeyPath
-from starforge.wording import describe_nearest
+from starforge.wording import cut_middle, describe_nearest
 from starforge.workspace.project import CONFIGS_FOLDER
 
 CONFIG_FILE: Final = "config.yaml"
+_SHOWN: Final = 200
 
 
 class _Key(NamedTuple):
@@ -102,17 +103,22 @@ def parse_setting(text: str) -> Setting:
     """`--set key=value`: `a.b=1` sets `b` in `a`, a bare name sets a hyperparameter; values are YAML.
 
     Raises:
-        ProjectError: no `=`, or a value that is no YAML.
+        ProjectError: no `=`, an empty part in the key, or a value that is no YAML, or more than one.
 
     """
     key, equals, raw = text.partition("=")
-    if not equals or not key.strip():
-        raise ProjectError(f"--set {text!r} has no key and value", next_step="write --set learning_rate=1e-5")
-    document = read_yaml(f"value: {raw}".encode(), "--set")
+    shown, parts = repr(cut_middle(text, _SHOWN)), tuple(key.strip().split("."))
+    if not equals or not all(parts):
+        raise ProjectError(f"--set {shown} has no key and value", next_step="write --set learning_rate=1e-5")
+    document = read_yaml(f"value: {raw}".encode(errors="surrogatepass"), "--set")
     if document.faults:
         fault = document.faults[0]
-        raise ProjectError(f"--set {text!r}: {fault.message}", next_step=fault.hint)
-    parts = tuple(key.strip().split("."))
+        raise ProjectError(f"--set {shown}: {fault.message}", next_step=fault.hint)
+    if len(document.mapping()) > 1:
+        raise ProjectError(
+            f"--set {shown} goes on in another line",
+            next_step=r'for a text of several lines write name="first\nsecond"',
+        )
     path = parts if parts[0] in _SCHEMA else ("hyperparameters", *parts)
     return Setting(path, document.mapping()["value"], f"--set {key.strip()}")
 

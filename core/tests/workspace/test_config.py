@@ -192,6 +192,8 @@ def test_two_parents_may_share_a_parent(tmp_path: Path) -> None:
         ("list=[1, 2]", ("hyperparameters", "list"), [1, 2]),
         ("text=a=b", ("hyperparameters", "text"), "a=b"),
         ("empty=", ("hyperparameters", "empty"), None),
+        ("shell=$(id) `id` ${x}", ("hyperparameters", "shell"), "$(id) `id` ${x}"),
+        (r'lines="a\nb: 2"', ("hyperparameters", "lines"), "a\nb: 2"),
     ],
 )
 def test_a_setting_of_the_command_line_is_yaml(setting: str, path: tuple[str, ...], value: object) -> None:
@@ -200,7 +202,13 @@ def test_a_setting_of_the_command_line_is_yaml(setting: str, path: tuple[str, ..
     assert parsed.option == f"--set {setting.partition('=')[0]}"
 
 
-@pytest.mark.parametrize("setting", ["x", "=1", "a=[1", "a=042"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *("x", "=1", "a=[1", "a=042", "a..b=1", ".a=1", "a.=1"),
+        *("a=1\nb: 2", "a=1\u2028b: 2", "a=\udc80", "a=\ud800", "a=\0", f"a={'9' * 5000}"),
+    ],
+)
 def test_a_setting_that_is_none_is_refused(setting: str) -> None:
     with pytest.raises(ProjectError, match="--set"):
         parse_setting(setting)

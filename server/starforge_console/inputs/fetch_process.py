@@ -9,6 +9,8 @@ with the digest that the hub names for it. The snapshot's folder appears once al
 with the console: when its standard input closes.
 """
 
+import errno
+import fcntl
 import hashlib
 import io
 import json
@@ -144,6 +146,7 @@ class _Shelf:
         self._building = folder.with_name(f".{folder.name}.fetching")
         for name in ("files", "parts"):
             (self._building / name).mkdir(parents=True, exist_ok=True)
+        self._hold()
 
     def place(self, file: "RepoFile") -> Path:
         """Where the whole file lies."""
@@ -157,6 +160,19 @@ class _Shelf:
         """How many bytes are here, and how many there are in all."""
         here = sum(_size(self.place(file)) or _size(self.part(file)) for file in self._files)
         return here, sum(file.size for file in self._files)
+
+    def _hold(self) -> None:
+        """Keep other processes out until this one ends: what they write would change files that were compared already.
+
+        Raises OSError when another one is at it. Where the storage knows no locks, nobody is kept out.
+        """
+        lock = os.open(self._building / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OSError(errno.EBUSY, "another process is fetching it", str(self._building)) from None
+        except OSError:
+            return
 
     def finish(self) -> None:
         """Let the snapshot appear, whole."""

@@ -1,6 +1,7 @@
 """The process that fetches: whole or not at all, on from where it was cut, and silent about the token."""
 
 import asyncio
+import fcntl
 import os
 import signal
 import sys
@@ -88,6 +89,18 @@ def test_a_repository_that_names_one_file_twice_is_refused(tmp_path: Path) -> No
     with serve_hub(models_a_b=Repo({"a/b": b"x", "a/./b": b"y"})) as server:
         outcome = run(wish(server, tmp_path))
     assert outcome == NeverThere("the repository names one file twice")
+
+
+def test_of_two_processes_that_fetch_the_same_one_stays_away(tmp_path: Path) -> None:
+    with serve_hub(models_a_b=Repo(FILES)) as server:
+        building = tmp_path / "cache" / f".{COMMIT}.fetching"
+        building.mkdir(parents=True)
+        with (building / "lock").open("w") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            assert run(wish(server, tmp_path)) == NotYet(f"another process is fetching it: {building}")
+        assert server.downloads("config.json") == []
+        assert run(wish(server, tmp_path)) == Ready()
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [COMMIT]
 
 
 def test_a_name_that_no_disk_takes_is_told_in_few_words(tmp_path: Path) -> None:

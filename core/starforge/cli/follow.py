@@ -12,7 +12,7 @@ from starforge.cli.run import INTERRUPTED
 from starforge.cli.waiting import WaitingLine
 from starforge.client.console import Console
 from starforge.client.streams import AttemptBegins, Change, End, LogBytes, Note, Start, Waiting, follow
-from starforge.contract.api import EventView, JobView
+from starforge.contract.api import Curve, EventView, JobView
 from starforge.contract.curves import sort_keys
 from starforge.contract.states import JobState
 from starforge.errors import Bug, StarForgeError
@@ -20,7 +20,7 @@ from starforge.logtext import RESET, LogText, clean, clean_line
 from starforge.wording import count_of
 
 _STATE_COLOURS: Final = {"RUNNING": "blue", "SUCCEEDED": "green", "FAILED": "red", "STOPPED": "yellow"}
-_POINTS: Final = 400
+CURVE_POINTS: Final = 400
 _DEFAULT_WIDTH: Final = 80
 
 
@@ -134,13 +134,20 @@ def show_end(console: Console, job: JobView) -> None:
 def find_plot(console: Console, job: str) -> str | None:
     """The curve that says most, drawn for the terminal; None when the job reported none, or it cannot be had."""
     try:
-        keys = console.metric_keys(job).keys
-        if not keys:
+        known = console.metric_keys(job)
+        if not known.keys:
             return None
-        curve = console.curve(job, sort_keys(keys)[0], _POINTS)
+        curve = console.curve(job, sort_keys(known.keys, known.primary)[0], CURVE_POINTS)
     except StarForgeError as error:
         note(f"the curve is missing: {error}")
         return None
+    return describe_curve(curve)
+
+
+def describe_curve(curve: Curve) -> str:
+    """The curve, drawn for the terminal; a value that was reported once is told in a line."""
+    if curve.total_points == 1:
+        return f"{clean_line(curve.key)} is {float(curve.values[0]):.4g} at step {curve.steps[0]}, reported once"
     values = [float(value) for value in curve.values]
     title = f"{clean_line(curve.key)} ({count_of(curve.total_points, 'point')})"
     return draw_curve(curve.steps, values, title=title, width=find_width() or _DEFAULT_WIDTH)

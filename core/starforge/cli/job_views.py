@@ -6,14 +6,15 @@ from typing import Final
 
 import click
 
-from starforge.cli.follow import find_plot, paint_state
+from starforge.cli.follow import CURVE_POINTS, describe_curve, find_plot, paint_state
 from starforge.cli.output import find_width, join_lines, json_option, print_json, print_table, render_row, say
 from starforge.cli.session import open_console
 from starforge.client.console import Console
-from starforge.contract.api import EventView, InputView, JobDetail, JobView, Outputs
+from starforge.contract.api import Curve, EventView, InputView, JobDetail, JobView, Outputs
 from starforge.contract.states import JobState
+from starforge.errors import NotFound
 from starforge.logtext import clean_line
-from starforge.wording import describe_bytes, describe_duration
+from starforge.wording import describe_bytes, describe_duration, describe_nearest
 
 STATES: Final = tuple(str(state) for state in JobState)
 _SHOWN_DIGITS: Final = 12
@@ -64,8 +65,9 @@ def ls(state: str | None, project: str | None, user: str | None, limit: int, as_
 @click.argument("job")
 @click.option("--lineage", is_flag=True, help="Show where it came from and nothing else, every digest whole.")
 @click.option("--diff", is_flag=True, help="Show how its tree differs from its commit and nothing else.")
+@click.option("--metric", metavar="NAME", help="Draw this metric's curve and nothing else.")
 @json_option
-def show(job: str, lineage: bool, diff: bool, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+def show(job: str, lineage: bool, diff: bool, metric: str | None, as_json: bool) -> None:  # noqa: FBT001 - click's
     r"""Show everything about a job.
 
     \b
@@ -73,6 +75,7 @@ def show(job: str, lineage: bool, diff: bool, as_json: bool) -> None:  # noqa: F
            lineage: {rerun_of, difference_bytes, difference_is_cut, config},
            outputs: {artifacts, checkpoints}, metrics: {key: count of points}}
     JSON of --diff: {job, commit, text, is_cut}
+    JSON of --metric: {key, steps, values, times, total_points}
     Digests are shown short; --lineage and --json hold the whole of them.
     """
     from starforge.cli.job_lineage import print_difference, print_lineage  # noqa: PLC0415 - `ls` needs none of it
@@ -81,6 +84,10 @@ def show(job: str, lineage: bool, diff: bool, as_json: bool) -> None:  # noqa: F
         if diff:
             found = console.difference(job)
             print_json(found.model_dump(mode="json")) if as_json else print_difference(found)
+            return
+        if metric is not None:
+            curve = _load_curve(console, job, metric)
+            print_json(curve.model_dump(mode="json")) if as_json else click.echo(describe_curve(curve))
             return
         if lineage and not as_json:
             print_lineage(console.job(job))
@@ -92,6 +99,17 @@ def show(job: str, lineage: bool, diff: bool, as_json: bool) -> None:  # noqa: F
             print_json({**answer, "metrics": metrics})
             return
         _print_detail(console, detail, outputs)
+
+
+def _load_curve(console: Console, job: str, metric: str) -> Curve:
+    """Raises NotFound, which names what the job did report."""
+    keys = console.metric_keys(job).keys
+    if metric not in keys:
+        raise NotFound(
+            f"job {job} reported no metric {metric!r}",
+            next_step=describe_nearest(metric, keys) if keys else "it has reported none yet",
+        )
+    return console.curve(job, metric, CURVE_POINTS)
 
 
 def describe_gpus(job: JobView) -> str:

@@ -285,6 +285,7 @@ class MetricKeys(Answer):
     """`GET /jobs/{id}/metrics`: key -> how many points."""
 
     keys: dict[str, int]
+    primary: str | None = Field(default=None, description="the key by which runs of the job's method are compared")
 
 
 class Curve(Answer):

@@ -1,7 +1,7 @@
 """Which of a job's curves say most: the order in which a terminal and a page choose what to draw first."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 _TELLING: Final = ("loss", "reward", "acc", "score", "perplexity", "grad_norm", "lr")
@@ -10,13 +10,14 @@ _PARTS: Final = re.compile(r"[/_.\-]")
 _TRAINING: Final = "train"
 
 
-def sort_keys(keys: Iterable[str]) -> list[str]:
-    """The keys of curves, the most telling first.
+def sort_keys(points: Mapping[str, int], primary: str | None = None) -> list[str]:
+    """The keys of curves, given how many points each has, the most telling first.
 
-    A loss comes before a reward, and so on; of two alike the one that is named so and no more, or of the training
-    itself, and at last the one whose name sorts first.
+    `primary`, the metric by which runs of the job's method are compared, comes first wherever it was reported. Values
+    that were reported once are no curves and come last. Else a loss comes before a reward, and so on; of two alike the
+    one that is named so and no more, or of the training itself, and at last the one whose name sorts first.
     """
-    return sorted(keys, key=_rank)
+    return sorted(points, key=lambda key: (key != primary, points[key] <= 1, *_rank(key)))
 
 
 def _rank(key: str) -> tuple[int, bool, bool, str]:

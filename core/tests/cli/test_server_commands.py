@@ -304,6 +304,21 @@ def test_jobs_are_listed_and_shown(sf: Sf, ended_job: str) -> None:
     assert answer["spec"]["apiVersion"] == "forge/v2"
 
 
+def test_the_metric_that_runs_are_compared_by_is_drawn_and_any_other_on_demand(
+    sf: Sf, state: ConsoleState, ended_job: str
+) -> None:
+    state.jobs[ended_job].curves = {"loss": [3.0, 2.0], "score": [0.5], "train_loss": [2.5]}
+    assert "loss (2 points)" in sf("job", "show", ended_job).out
+    state.primary = "score"
+    assert "score is 0.5 at step 1, reported once\n" in sf("job", "show", ended_job).out
+    drawn = sf("job", "show", ended_job, "--metric", "loss").out
+    assert drawn.startswith("loss (2 points)")
+    assert sf("job", "show", ended_job, "--metric", "loss", "--json").json["values"] == [3.0, 2.0]
+    unknown = sf("job", "show", ended_job, "--metric", "los")
+    assert (unknown.code, unknown.out) == (1, "")
+    assert "did you mean 'loss'?" in unknown.err
+
+
 HOSTILE = "\x1b]0;owned\x07\x1b[2K\r\u202egpj"
 
 

@@ -75,6 +75,7 @@ class ConsoleState:
         self.cut_downloads_at: list[int] = []
         """After how many bytes of the content the connection of each of the next downloads is cut."""
         self.log_piece = 1 << 20
+        self.primary: str | None = None
         self.answers: dict[str, object] = {}
         """What is answered to a method and path, such as `GET /fleets`, before anything else is looked for."""
 
@@ -362,7 +363,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _show_metrics(self, job: Job, _query: dict[str, str], rest: list[str]) -> None:
         if not rest:
-            self._json({"keys": {key: len(values) for key, values in job.curves.items()}})
+            keys = {key: len(values) for key, values in job.curves.items()}
+            self._json({"keys": keys, "primary": self.state.primary})
             return
         values = job.curves[rest[0]]
         steps = list(range(1, len(values) + 1))

@@ -18,5 +18,16 @@ from starforge.contract.curves import sort_keys
     ],
 )
 def test_the_curve_that_says_most_comes_first(keys: list[str], first: str) -> None:
-    assert sort_keys(keys)[0] == sort_keys(reversed(keys))[0] == first
-    assert sorted(sort_keys(keys)) == sorted(keys)
+    points, backwards = dict.fromkeys(keys, 9), dict.fromkeys(reversed(keys), 9)
+    assert sort_keys(points)[0] == sort_keys(backwards)[0] == first
+    assert sorted(sort_keys(points)) == sorted(keys)
+
+
+def test_what_was_reported_once_comes_after_every_curve() -> None:
+    assert sort_keys({"train_loss": 1, "epoch": 8, "loss": 8}) == ["loss", "epoch", "train_loss"]
+
+
+@pytest.mark.parametrize("points", [1, 8])
+def test_the_metric_that_runs_are_compared_by_comes_before_all(points: int) -> None:
+    assert sort_keys({"loss": 8, "reward": points}, "reward") == ["reward", "loss"]
+    assert sort_keys({"loss": 8, "epoch": 8}, "reward") == ["loss", "epoch"]

@@ -42,12 +42,20 @@ class Figure:
         """The keys, one a line: they hold no line breaks."""
         return "\n".join(line.key for line in self.lines)
 
+    @property
+    def is_curve(self) -> bool:
+        """Whether there is a line to draw: a value that was reported once is none."""
+        return any(line.total > 1 for line in self.lines)
 
-def choose_groups(keys: Sequence[str], chosen: Sequence[str]) -> list[list[str]]:
-    """The keys of each figure: those that end alike stand together; all the `chosen` ones, else the most telling."""
-    wanted = [key for key in keys if key in set(chosen)]
+
+def choose_groups(points: Mapping[str, int], chosen: Sequence[str], primary: str | None = None) -> list[list[str]]:
+    """The keys of each figure: those that end alike stand together; all the `chosen` ones, else the most telling.
+
+    `points` tells how many points each key has, and `primary` which of them stands for the job.
+    """
+    wanted = {key: points[key] for key in chosen if key in points}
     groups: dict[str, list[str]] = {}
-    for key in sort_keys(wanted or keys):
+    for key in sort_keys(wanted or points, primary):
         groups.setdefault(key.rpartition("/")[2], []).append(key)
     figures = [group[:KEYS_A_FIGURE] for group in groups.values()]
     return figures[: FIGURES_AT_MOST if wanted else FIGURES_AT_FIRST]
@@ -68,11 +76,6 @@ def build_figure(curves: Sequence[Curve]) -> Figure:
     numbers = {curve.key: [_number(value) for value in curve.values] for curve in curves}
     box = _bounds(curves, numbers)
     return Figure(tuple(_line(curve, numbers[curve.key], box) for curve in curves))
-
-
-def pick_primary(figures: Sequence[Figure]) -> Line | None:
-    """The curve that stands for the job among its facts."""
-    return figures[0].lines[0] if figures else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,12 @@ from starforge_console.web.attempts import choose_attempt
 from starforge_console.web.deps import ApiServices, Services
 from starforge_console.web.lineage import load_difference
 from starforge_console.web.pages.difference_view import build_difference_view
-from starforge_console.web.pages.figures import choose_groups, load_figures, pick_primary
+from starforge_console.web.pages.figures import choose_groups, load_figures
 from starforge_console.web.pages.job_view import EVENTS_SHOWN, JobPage, load_job_page
 from starforge_console.web.pages.log_view import load_log
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed, account_of, load_form, text_of
+from starforge_console.web.primary_metric import find_primary
 
 VIEWS: Final = ("run", "outputs", "config", "admission", "lineage", "history")
 KEY_LENGTH: Final = 200
@@ -58,11 +59,13 @@ async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
     values: dict[str, Any] = {"nav": "jobs", "page": page, "history": page.history, "view": shown, "may": may}
     values["once"] = secrets.token_urlsafe(16)
     if shown == "run":
-        figures = await load_figures(services.curves, job_id, choose_groups(sorted(page.keys), keys))
+        primary = await find_primary(services.catalog, page.line.recipe)
+        figures = await load_figures(services.curves, job_id, choose_groups(page.keys, keys, primary))
         text = await load_log(services.logs, page.attempt, log, find)
         values |= {
             "figures": figures,
-            "primary": pick_primary(figures),
+            "drawn": [figure for figure in figures if figure.is_curve or not page.has_ended],
+            "told": [figure for figure in figures if page.has_ended and not figure.is_curve],
             "chosen": {line.key for figure in figures for line in figure.lines},
             "log": text,
             "find": find,

@@ -1,4 +1,4 @@
-"""Checks where the training data is: what can be known of it without a network."""
+"""Checks where the model and the data are: what can be known of it without a network."""
 
 import os
 import re
@@ -15,10 +15,11 @@ _DATA_FILES: Final = tuple(
     for packed in ("", ".gz", ".zst", ".xz", ".bz2")
 )
 _HUB: Final = re.compile(r"hf://[^\s/@]+/[^\s/@]+(@\S+)?")
+_LIKE_HUB: Final = re.compile(r"(?:hf:)?(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(?:@[\w./-]+)?)", re.ASCII)
 
 
 class Named(NamedTuple):
-    """A setting that names data, its value, and where it was written."""
+    """A setting that names a model or data, its value, and where it was written."""
 
     key: str
     value: str
@@ -26,7 +27,7 @@ class Named(NamedTuple):
 
 
 def find_data_fault(root: Path, folder: str, named: Named) -> Fault | None:
-    """What is wrong with data that the experiment in `folder` (below the project's `root`) names."""
+    """What is wrong with a model or data that the experiment in `folder` (below the project's `root`) names."""
     key, value, place = named
     scheme = _SCHEME.match(value)
     if scheme is not None:
@@ -40,8 +41,11 @@ def find_data_fault(root: Path, folder: str, named: Named) -> Fault | None:
     if (root / path).exists():
         return None
     hint = "paths count from the project's folder"
+    like_hub = _LIKE_HUB.fullmatch(value)
     if (root / folder / path).exists():
         hint = f"write {os.path.normpath(f'{folder}/{value}')}: paths count from the project's folder"
+    elif like_hub and not (root / path.parts[0]).exists() and not value.endswith(_DATA_FILES):
+        hint = f"did you mean hf://{like_hub['repo']}? A path counts from the project's folder"
     return Fault("data_missing", f"{key} is {value}, and the project holds no such path", place, hint)
 
 

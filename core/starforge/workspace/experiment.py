@@ -30,11 +30,13 @@ from starforge.recipes.rules import list_names
 from starforge.wording import count_of, describe_nearest, join_sentences
 from starforge.workspace.config import CONFIG_FILE, Config, Setting, apply_setting, read_config
 from starforge.workspace.datasets import Named, find_data_fault, find_data_warning, find_format_fault
+from starforge.workspace.launching import find_launch_fault
 from starforge.workspace.project import EXPERIMENTS_FOLDER, Project
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+_MODEL: Final = "model"
 _PROBE: Final[dict[str, Json]] = {
     "recipe": {"name": "probe/probe", "version": "1", "digest": "sha256:" + "0" * 64},
     "resources": {"pools": [{"gpus_per_node": 0}]},
@@ -118,13 +120,15 @@ def read_experiment(project: Project, name: str, settings: Sequence[Setting] = (
         _check_needs(experiment, experiment.recipe)
         _check_against_contract(experiment, experiment.recipe)
         _check_rules(experiment, experiment.recipe, None)
+        _check_launch(experiment, experiment.recipe, None)
     return experiment
 
 
 def apply_resources(experiment: Experiment, resources: jobspec.Resources) -> None:
-    """Add to the faults what breaks a rule about the GPUs and nodes that were asked for."""
+    """Add to the faults what breaks a rule about the GPUs and nodes that were asked for, or is no launch with them."""
     if experiment.recipe is not None:
         _check_rules(experiment, experiment.recipe, resources)
+        _check_launch(experiment, experiment.recipe, resources)
 
 
 def apply_arguments(experiment: Experiment, file: str, content: bytes) -> None:
@@ -152,6 +156,13 @@ def check_experiment(experiment: Experiment) -> None:
         why="\n".join(lines),
         next_step=f"mend what is named; `sf validate {experiment.name}` shows what is left in the files",
     )
+
+
+def list_named_inputs(experiment: Experiment) -> list[tuple[str, str]]:
+    """The keys that name the model and the data, with what they name."""
+    data = {f"data.{name}": value for name, value in experiment.section("data").items()}
+    named = {_MODEL: experiment.values.get(_MODEL), **data}
+    return [(key, value) for key, value in named.items() if isinstance(value, str) and value]
 
 
 def _read_lock(experiment: Experiment) -> None:
@@ -192,13 +203,10 @@ def _check_image(experiment: Experiment) -> None:
 def _check_datasets(experiment: Experiment) -> None:
     suffixes = experiment.recipe.options.get("data_suffixes") if experiment.recipe else None
     wanted = [str(suffix) for suffix in suffixes] if isinstance(suffixes, list) else []
-    for name, value in experiment.section("data").items():
-        if not isinstance(value, str) or not value:
-            continue
-        path = ("data", name)
-        named = Named(".".join(path), value, experiment.config.origin.place_of(path))
+    for key, value in list_named_inputs(experiment):
+        named = Named(key, value, experiment.config.origin.place_of(key.split(".")))
         fault = find_data_fault(experiment.project.root, experiment.folder, named)
-        fault = fault or (find_format_fault(named, wanted) if wanted else None)
+        fault = fault or (find_format_fault(named, wanted) if wanted and key != _MODEL else None)
         warning = find_data_warning(named)
         experiment.faults += [fault] if fault else []
         experiment.warnings += [warning] if warning else []
@@ -282,12 +290,26 @@ def _check_against_contract(experiment: Experiment, recipe: Recipe) -> None:
         experiment.faults.append(Fault("image_missing", message, place, "add image: NAME:TAG"))
     is_told = any(fault.code == "image_invalid" for fault in experiment.faults)
     image = "none" if is_told or not experiment.image else experiment.image
-    probe = {**_PROBE, "framework": {"kind": recipe.framework, "image": image}}
+    members = _build_members(experiment, recipe, image)
     experiment.faults += _collect(experiment, lambda: build_metadata(experiment))
-    experiment.faults += _collect(
-        experiment, lambda: jobspec.Spec.model_validate({**probe, **build_settings(experiment)})
-    )
+    experiment.faults += _collect(experiment, lambda: jobspec.Spec.model_validate(members))
     experiment.faults += _collect(experiment, lambda: digest_json(experiment.values))
+
+
+def _check_launch(experiment: Experiment, recipe: Recipe, resources: jobspec.Resources | None) -> None:
+    """What only the launch would refuse. Anything else that is wrong is told better by its own name, and first."""
+    if experiment.faults:
+        return
+    members = _build_members(experiment, recipe, experiment.image or "none")
+    fault = find_launch_fault(recipe, members, resources, experiment.config.origin)
+    experiment.faults += [fault] if fault else []
+
+
+def _build_members(experiment: Experiment, recipe: Recipe, image: str) -> dict[str, Json]:
+    """The members of a JobSpec's `spec`, before anything is packed or asked for."""
+    version = experiment.lock.framework.version if experiment.lock else None
+    framework: dict[str, Json] = {"kind": recipe.framework, "image": image, "version": version}
+    return {**_PROBE, "framework": framework, **build_settings(experiment)}
 
 
 def _collect(experiment: Experiment, check: Callable[[], object]) -> list[Fault]:

@@ -12,7 +12,7 @@ from starforge.hardware.profiles import Share
 from starforge.recipes.lock import Lock
 from starforge.recipes.model import Recipe
 from starforge.workspace.datasets import is_elsewhere
-from starforge.workspace.experiment import Experiment, build_metadata, build_settings
+from starforge.workspace.experiment import Experiment, build_metadata, build_settings, list_named_inputs
 from starforge.workspace.git import GitStanding
 from starforge.workspace.pack import Packed
 from starforge.workspace.provenance import Origin, build_provenance
@@ -67,20 +67,20 @@ def check_clean(origin: Origin, *, allow_dirty: bool) -> None:
 
 
 def check_data_travels(experiment: Experiment, packed: Packed) -> None:
-    """Refuse data of the workspace that is on disk and not among what was packed.
+    """Refuse a model or data of the workspace that is on disk and not among what was packed.
 
     Raises:
         ProjectError: a rule leaves it out.
 
     """
-    for name, value in experiment.section("data").items():
-        if not isinstance(value, str) or not value or is_elsewhere(value):
+    for key, value in list_named_inputs(experiment):
+        if is_elsewhere(value):
             continue
         path = os.path.normpath(value)
         if path == "." or any(file.path == path or file.path.startswith(f"{path}/") for file in packed.files):
             continue
         raise ProjectError(
-            f"data.{name} is {value}, which does not travel with the job",
+            f"{key} is {value}, which does not travel with the job",
             why="it holds no file, or .gitignore or .sfignore leaves it out",
             next_step="`sf pack` lists what travels; keep it with a line !PATH, or name data on the machines",
         )

@@ -261,10 +261,16 @@ def test_no_message_shows_a_regular_expression(tmp_path: Path, key: str) -> None
         ("../secret", "data_outside", "without '..'"),
         ("s3://bucket/x", "data_scheme", "hf://OWNER/NAME"),
         ("hf://name", "data_address", "hf://OWNER/NAME"),
+        ("Qwen/Qwen2.5-0.5B", "data_missing", "did you mean hf://Qwen/Qwen2.5-0.5B?"),
+        ("hf:Qwen/Qwen2.5-0.5B@main", "data_missing", "did you mean hf://Qwen/Qwen2.5-0.5B@main?"),
+        ("experiments/nosuch", "data_missing", "paths count"),
     ],
 )
-def test_data_that_cannot_be_there_is_a_fault(tmp_path: Path, value: str, code: str, hint: str) -> None:
-    (fault,) = read(tmp_path, f"{IMAGE}data: {{train: '{value}'}}\n").faults
+@pytest.mark.parametrize("setting", ["data: {{train: '{}'}}\n", "model: '{}'\n"])
+def test_inputs_that_cannot_be_there_are_a_fault(
+    tmp_path: Path, setting: str, value: str, code: str, hint: str
+) -> None:
+    (fault,) = read(tmp_path, IMAGE + setting.format(value)).faults
     assert (fault.code, fault.place.line) == (code, 2)
     assert hint in fault.hint
 
@@ -285,9 +291,10 @@ def test_data_that_a_rule_leaves_out_does_not_travel(tmp_path: Path) -> None:
     write_tree(tmp_path, {"big/a.json": "{}", "kept/a.json": "{}", ".sfignore": "big/\n"})
     experiment, _, contents = build(tmp_path, IMAGE + "data: {train: kept, validation: kept/a.json}\n")
     check_data_travels(experiment, contents.packed)
-    experiment, _, contents = build(tmp_path, IMAGE + "data: {train: ./big/a.json}\n")
-    with pytest.raises(ProjectError, match=r"(?s)big/a\.json.*\.sfignore"):
-        check_data_travels(experiment, contents.packed)
+    for setting in ("data: {train: ./big/a.json}\n", "model: big\n"):
+        experiment, _, contents = build(tmp_path, IMAGE + setting)
+        with pytest.raises(ProjectError, match=r"(?s)big.*\.sfignore"):
+            check_data_travels(experiment, contents.packed)
 
 
 def test_an_experiment_is_named_by_its_name_or_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

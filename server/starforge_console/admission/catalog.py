@@ -7,6 +7,7 @@ from starforge.contract.canonical import Json
 from starforge.contract.jobspec import JobSpec
 from starforge.recipes.faults import Fault, Place
 from starforge.recipes.hyperparameters import build_facts, check_hyperparameters, check_rules, flatten
+from starforge.recipes.launchable import find_refusal
 from starforge.recipes.model import Recipe
 from starforge.recipes.yaml12 import Document
 from starforge.wording import count_of, describe_nearest, join_sentences
@@ -44,6 +45,8 @@ class CatalogGate:
             *self._check_hyperparameters(submission.spec, recipe),
         ]
         version = submission.spec.spec.framework.version
+        if not refusals:
+            refusals = self._check_launch(submission.spec, recipe.at(version))
         runs_on = f" on {recipe.framework} {version}" if version else ""
         return Verdict(against=f"{recipe.name} {recipe.version}{runs_on} {recipe.digest}", refusals=tuple(refusals))
 
@@ -101,6 +104,11 @@ class CatalogGate:
             what = f"{count_of(left_out, 'more name')} that {recipe.name} does not have"
             refusals.append(self._refuse("key_unknown", what, next_step=f"'sf methods {recipe.name}' lists its names"))
         return refusals
+
+    def _check_launch(self, spec: JobSpec, recipe: Recipe) -> list[RefusalView]:
+        """What only the launch would refuse, after the wait for a machine."""
+        refused = find_refusal(recipe, spec)
+        return [self._refuse("launch_refused", refused.what, refused.why, refused.next_step)] if refused else []
 
     def _refuse_fault(self, fault: Fault) -> RefusalView:
         return self._refuse(fault.code, fault.message, next_step=fault.hint)

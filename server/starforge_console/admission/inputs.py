@@ -22,7 +22,8 @@ from starforge_console.domain.inputs import (
 )
 
 _CUSTOM: Final = "custom"
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/|hf:")
+"""An address that is no `hf://`. Whether a path in the workspace is there, only the client can know."""
 
 
 class InputsGate:

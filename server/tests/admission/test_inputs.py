@@ -80,6 +80,7 @@ def test_what_names_nothing_at_a_hub_is_refused(text: str) -> None:
         ({"model": "models/tiny", "data": {"train": "data/train.jsonl"}}, []),
         ({"model": "../elsewhere"}, ["input_outside"]),
         ({"data": {"train": "s3://bucket/key"}}, ["input_scheme"]),
+        ({"model": "hf:qwen/qwen3"}, ["input_scheme"]),
     ],
 )
 def test_paths_stay_in_the_workspace(members: dict[str, Any], codes: list[str]) -> None:
@@ -126,6 +127,12 @@ def sft(**members: Any) -> dict[str, list[str]]:
 )
 def test_hyperparameters_are_checked_whatever_the_client_was(hyperparameters: Any, codes: list[str]) -> None:
     assert sft(hyperparameters=hyperparameters) == ({"catalog": codes} if codes else {})
+
+
+@pytest.mark.parametrize("data", [{}, {"validation": "data/test.json"}])
+def test_what_the_launch_would_refuse_waits_for_no_machine(data: dict[str, str]) -> None:
+    asked = {"train": "data/train.jsonl", **data}
+    assert sft(data=asked, hyperparameters={"eval_strategy": "epoch"}) == {"catalog": ["launch_refused"]}
 
 
 def test_names_by_the_thousand_keep_nobody_busy() -> None:

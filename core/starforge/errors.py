@@ -16,7 +16,7 @@ StarForgeError
 ├── LaunchError          the attempt left nothing behind: launch it again, here or elsewhere
 │   ├── NoCapacity           try again when something has changed
 │   ├── NodeFault            try another machine; this one needs its administrator
-│   └── LaunchRefused        no machine of this kind can ever take it
+│   └── LaunchRefused        as it was asked for it can never start
 └── Bug                  report it: StarForge broke its own rules
     └── IllegalTransition
 """
@@ -149,7 +149,7 @@ class NodeFault(LaunchError):
 
 
 class LaunchRefused(LaunchError):
-    """No machine of this kind can ever take this attempt."""
+    """The attempt can never start as it was asked for: its config, its image or this kind of machine forbids it."""
 
     code = "launch_refused"
 

@@ -60,7 +60,16 @@ class InputsGate:
     def _check_start(self, spec: JobSpec, snapshot: Snapshot) -> list[RefusalView]:
         """Whether the method can begin with what the other one left behind; custom jobs know best what they read."""
         asked, made_by = (snapshot.catalog.get(name or "") for name in (spec.spec.recipe.name, snapshot.start_method))
-        if asked is None or made_by is None or asked.framework == _CUSTOM:
+        if asked is None or asked.framework == _CUSTOM:
+            return []
+        if snapshot.start_is_adapter:
+            what = (
+                f"{START}: {asked.name} needs a whole model, and this checkpoint is an adapter (LoRA) without its base"
+            )
+            why = "loading a base together with an adapter is not offered"
+            next_step = "let a custom job merge the two, or start from a job that trained without use_peft"
+            return [self._refuse("checkpoint_adapter", what, why, next_step)]
+        if made_by is None:
             return []
         action = "evaluate" if "evaluate" in asked.roles else "init_from"
         if action in made_by.actions:

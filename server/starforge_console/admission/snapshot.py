@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from starforge.contract.executor import Capabilities, FleetView
 from starforge.contract.ids import Digest
@@ -28,6 +28,8 @@ from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import Fleet, list_fleets
 from starforge_console.ledger.quotas import load_usage
 from starforge_console.wakeups import Wakeups
+
+_Stored: TypeAlias = PathInput | CheckpointInput | InputFault
 
 
 class FleetSource(Protocol):
@@ -63,6 +65,9 @@ class StoredSource(Protocol):
     def load_method(self, job: str) -> str:
         """The name of the method that `job` ran. Raises NotFound."""
 
+    def is_adapter(self, start: CheckpointInput) -> bool:
+        """Whether the checkpoint is an adapter without the weights that it belongs to."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionSources:
@@ -91,7 +96,8 @@ class Snapshots:
         """Everything that decides on `spec` as a submission of `account`, at this moment."""
         sources = self._sources
         hub = await self._ask_hub(spec)
-        blob_bytes, stored, start_method = await asyncio.to_thread(self._look, spec)
+        blob_bytes, stored = await asyncio.to_thread(self._look, spec)
+        start_method, start_is_adapter = await asyncio.to_thread(self._look_at_start, stored.get(START))
         fleets, usage = await sources.ledger.read(lambda c: (list_fleets(c), load_usage(c, account.user_id)))
         return Snapshot(
             catalog=sources.catalog,
@@ -104,6 +110,7 @@ class Snapshots:
             hub_unanswered=sources.hub_unanswered,
             stored=stored,
             start_method=start_method,
+            start_is_adapter=start_is_adapter,
         )
 
     async def _ask_hub(self, spec: JobSpec) -> Mapping[str, HubAnswer]:
@@ -112,22 +119,25 @@ class Snapshots:
         answers = await asyncio.gather(*map(self._sources.hub.ask, refs.values()))
         return dict(zip(refs, answers, strict=True))
 
-    def _look(
-        self, spec: JobSpec
-    ) -> tuple[int | None, Mapping[str, PathInput | CheckpointInput | InputFault], str | None]:
+    def _look(self, spec: JobSpec) -> tuple[int | None, Mapping[str, _Stored]]:
         """What the storage holds. In the same thread the recipe is read, which takes a while the first time."""
         sources = self._sources
         sources.catalog.get(spec.spec.recipe.name)
         blob_bytes = sources.blobs.find_size_now(Digest(spec.spec.workspace.digest))
-        stored: dict[str, PathInput | CheckpointInput | InputFault] = {}
+        stored: dict[str, _Stored] = {}
         for member, text in find_named(spec).items():
             if member == START:
                 stored[member] = sources.stored.find_checkpoint(text)
             elif text.startswith("/"):
                 stored[member] = sources.stored.find_path(text)
-        start = stored.get(START)
-        start_method = sources.stored.load_method(start.job) if isinstance(start, CheckpointInput) else None
-        return blob_bytes, stored, start_method
+        return blob_bytes, stored
+
+    def _look_at_start(self, start: _Stored | None) -> tuple[str | None, bool]:
+        """The method that made the checkpoint that is a start, and whether it is an adapter alone."""
+        if not isinstance(start, CheckpointInput):
+            return None, False
+        source = self._sources.stored
+        return source.load_method(start.job), source.is_adapter(start)
 
     def _describe_fleet(self, fleet: Fleet) -> FleetState:
         fleets = self._sources.fleets

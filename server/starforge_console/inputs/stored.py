@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -18,6 +20,10 @@ from starforge_console.ledger.jobs import load_spec
 from starforge_console.ledger.views import load_job
 
 _STEPS_NAMED: Final = 10
+_FILES_LOOKED_AT: Final = 10_000
+_ADAPTER: Final = "adapter_config.json"
+_WEIGHTS: Final = re.compile(r"(?:model|pytorch_model)[^/]*\.(?:safetensors|bin)")
+"""What the weights of a whole model are called, in one file or in several."""
 
 
 class StoredInputs:
@@ -67,6 +73,16 @@ class StoredInputs:
         """The name of the method that `job` ran. Raises NotFound."""
         text = self._ledger.read_now(lambda c: load_spec(c, JobId(job)))
         return parse_jobspec(json.loads(text)).spec.recipe.name
+
+    def is_adapter(self, start: CheckpointInput) -> bool:
+        """Whether the checkpoint is an adapter (LoRA) without the weights that it belongs to."""
+        folder = self._storage.attempt_number(JobId(start.job), start.attempt).checkpoints / start.folder
+        try:
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in islice(entries, _FILES_LOOKED_AT)]
+        except FileNotFoundError:
+            return False  # deleted since it was found; whoever assembles the job says so
+        return _ADAPTER in names and not any(map(_WEIGHTS.fullmatch, names))
 
     def _list_roots(self, job: JobId, attempts: int) -> dict[int, Path]:
         """Where each attempt keeps its checkpoints, newest attempt first."""

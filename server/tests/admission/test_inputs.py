@@ -170,6 +170,19 @@ def test_a_checkpoint_is_a_start_only_where_its_method_leaves_one(asked: str, ma
     assert said.get("inputs", []) == ([] if fits else ["checkpoint_unfit"])
 
 
+@pytest.mark.parametrize(
+    ("asked", "codes"),
+    [("trl/dpo", ["checkpoint_adapter"]), ("evalkit/benchmark", ["checkpoint_adapter"]), ("custom/custom", [])],
+)
+def test_an_adapter_without_its_base_is_a_start_for_custom_jobs_alone(asked: str, codes: list[str]) -> None:
+    submitted = spec(
+        recipe={"name": asked, "version": "1", "digest": RECIPE.digest}, init_from="run/j234567abc/checkpoint"
+    )
+    start = CheckpointInput("j234567abc", 1, 7, "step-7")
+    said = decide(submitted, stored={"init_from": start}, start_method="trl/sft", start_is_adapter=True)
+    assert said.get("inputs", []) == codes
+
+
 def test_a_version_that_is_not_published_is_told_with_the_command_that_mends_it() -> None:
     framework = {"kind": "trl", "version": "0.1.0", "image": "train:1"}
     assert sft(framework=framework) == {"catalog": ["framework_version"]}

@@ -109,6 +109,28 @@ def test_what_is_not_there_is_told_with_what_is(stored: StoredInputs, ledger: Da
     assert (missing.code, missing.why) == ("checkpoint_missing", "committed are 5")
 
 
+@pytest.mark.parametrize(
+    ("names", "is_adapter"),
+    [
+        (["config.json", "model-00001-of-00002.safetensors"], False),
+        (["adapter_config.json", "adapter_model.safetensors", "optimizer.pt"], True),
+        (["adapter_config.json", "adapter_model.safetensors", "pytorch_model.bin"], False),
+    ],
+)
+def test_an_adapter_is_told_from_a_whole_model(
+    stored: StoredInputs, ledger: Database, tmp_path: Path, names: list[str], *, is_adapter: bool
+) -> None:
+    job = begin(ledger)
+    folder = StorageLayout(tmp_path / "storage").attempt_number(job, 1).checkpoints / "checkpoint-5"
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).write_bytes(b"1")
+    commit(str(folder), 5)
+    found = stored.find_checkpoint(f"run/{job}/checkpoint")
+    assert isinstance(found, CheckpointInput)
+    assert stored.is_adapter(found) is is_adapter
+
+
 def test_a_link_that_a_job_laid_shows_nothing_of_the_host(
     stored: StoredInputs, ledger: Database, tmp_path: Path
 ) -> None:

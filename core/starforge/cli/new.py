@@ -11,7 +11,6 @@ from starforge.contract.images import parse_image_reference
 from starforge.errors import ProjectError
 from starforge.recipes.catalog import load_method, load_template
 from starforge.recipes.faults import Fault
-from starforge.recipes.hyperparameters import find_broken_rules
 from starforge.recipes.lock import LOCK_FILE, build_lock, render_lock
 from starforge.recipes.model import Recipe, Runtime
 from starforge.workspace.experiment import read_experiment
@@ -56,7 +55,7 @@ def new(experiment: str, method: str, version: str | None, image: str | None, as
     click.echo(
         f"made {shown} with {recipe.name}{f' for {recipe.framework} {runtime.version}' if runtime.version else ''}"
     )
-    _say_next(experiment, missing, _choose_profile(recipe, runtime))
+    _say_next(experiment, missing, _choose_profile(recipe))
 
 
 def _check_name(project: Project, experiment: str) -> None:
@@ -95,11 +94,9 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
             (folder / path).chmod(0o755)
 
 
-def _choose_profile(recipe: Recipe, runtime: Runtime) -> str:
-    """A profile that is always there: without a GPU, unless the method's rules say that there must be one."""
-    at = recipe.at(runtime.version)
-    without, with_one = ({rule.require for rule, _ in find_broken_rules(at, {}, {"gpus": gpus})} for gpus in (0, 1))
-    return "any:1" if without - with_one else "cpu"
+def _choose_profile(recipe: Recipe) -> str:
+    """A profile that suits the template as it stands: what needs a model wants a GPU for it."""
+    return "any:1" if "model" in recipe.needs else "cpu"
 
 
 def _say_next(experiment: str, missing: list[Fault], profile: str) -> None:

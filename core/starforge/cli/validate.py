@@ -8,6 +8,7 @@ import click
 from starforge.cli.output import json_option, note, print_json, say
 from starforge.errors import InputError
 from starforge.recipes.faults import Fault, Place
+from starforge.recipes.hyperparameters import count_rules_about_gpus
 from starforge.recipes.yaml12 import MAX_BYTES
 from starforge.wording import count_of, describe_duration, join_sentences
 from starforge.workspace.experiment import Experiment, apply_arguments, apply_resources, read_experiment
@@ -33,16 +34,17 @@ def validate(experiment: str, profiles: tuple[str, ...], arguments: Path | None,
 
     \b
     JSON: {ok, errors: [{code, message, file, line, column, hint}],
-           warnings: [the same], profiles_age_s}
+           warnings: [the same], profiles_age_s, rules_about_gpus_left}
     Line and column count from 1; 0 is the file as a whole. profiles_age_s is
-    null where no kept profile was used.
+    null where no kept profile was used. rules_about_gpus_left is how many rules
+    wait for --profile.
     """
     found = _check(experiment, profiles, arguments)
     faults, warnings = found.faults, found.warnings
     if as_json:
         errors = [fault.to_json() for fault in faults]
         answer = {"ok": not faults, "errors": errors, "warnings": [warning.to_json() for warning in warnings]}
-        print_json({**answer, "profiles_age_s": found.profiles_age_s})
+        print_json({**answer, "profiles_age_s": found.profiles_age_s, "rules_about_gpus_left": found.rules_left})
         return 1 if faults else 0
     for kind, told in (("error", faults), ("warning", warnings)):
         for fault in told:
@@ -50,6 +52,9 @@ def validate(experiment: str, profiles: tuple[str, ...], arguments: Path | None,
             say(f"{fault.place}: {kind}: {fault.message}{hint} [{fault.code}]")
     if found.profiles_age_s is not None:
         note(f"profiles as they were {describe_duration(found.profiles_age_s)} ago, at the last sign-in")
+    if found.rules_left:
+        verb = "was" if found.rules_left == 1 else "were"
+        note(f"{count_of(found.rules_left, 'rule')} about GPUs {verb} not looked at: add --profile")
     click.echo(f"{experiment}: {count_of(len(faults), 'fault') if faults else 'no fault'}", err=bool(faults))
     return 1 if faults else 0
 
@@ -58,6 +63,7 @@ class _Found(NamedTuple):
     faults: list[Fault]
     warnings: list[Fault]
     profiles_age_s: float | None = None
+    rules_left: int = 0
 
 
 def _check(name: str, profiles: tuple[str, ...], arguments: Path | None) -> _Found:
@@ -71,7 +77,10 @@ def _check(name: str, profiles: tuple[str, ...], arguments: Path | None) -> _Fou
     age_s = _check_profiles(experiment, profiles) if profiles else None
     if arguments is not None:
         apply_arguments(experiment, str(arguments), _read(arguments))
-    return _Found(experiment.faults, experiment.warnings, age_s)
+    left = 0
+    if experiment.recipe is not None and not profiles:
+        left = count_rules_about_gpus(experiment.recipe, experiment.section("hyperparameters"))
+    return _Found(experiment.faults, experiment.warnings, age_s, left)
 
 
 def _check_profiles(experiment: Experiment, texts: tuple[str, ...]) -> float | None:

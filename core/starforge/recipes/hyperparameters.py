@@ -22,6 +22,7 @@ _PLACES: Final = (
     *(capsule.PLACE_WORK, capsule.PLACE_CKPT, capsule.PLACE_OUT),
     *(capsule.PLACE_RESUME, capsule.PLACE_RESUME_STEP, capsule.PLACE_PYTHON),
 )
+_ABOUT_GPUS: Final = frozenset({"gpus", "nodes", "processes"})
 _LISTED_AT_MOST: Final = 12
 _NEAR: Final = 0.7
 _PYTHON: Final[Mapping[ParameterType, type | tuple[type, ...]]] = {
@@ -65,7 +66,8 @@ def check_hyperparameters(recipe: Recipe, values: Mapping[str, Json], document: 
         if is_platform_owned(recipe, name):
             message = f"{name!r} is set by the platform"
             key = recipe.instead.get(name)
-            hint = f"write {key}: at the top of the config instead" if key else "remove it"
+            why = recipe.removed[name]["en"] if name in recipe.removed else "remove it"
+            hint = f"write {key}: at the top of the config instead" if key else why
             faults.append(Fault("key_platform_owned", message, document.key_place_of(path), hint))
         elif name in known:
             faults += _check_known(recipe, known[name], value, document.place_of(path))
@@ -129,6 +131,17 @@ def find_broken_rules(recipe: Recipe, values: Mapping[str, Json], facts: Mapping
         for rule in recipe.rules
         if (not rule.when or find_truth(rule.when, known)) and find_truth(rule.require, known) is False
     ]
+
+
+def count_rules_about_gpus(recipe: Recipe, values: Mapping[str, Json]) -> int:
+    """How many rules nobody can answer before GPUs were chosen. Pure."""
+    known = {**resolve(recipe, values), **build_facts(recipe, values, None, None)}
+    return sum(
+        find_truth(rule.require, known) is None
+        and (not rule.when or find_truth(rule.when, known) is not False)
+        and any(name in _ABOUT_GPUS for name in (*list_names(rule.require), *list_names(rule.when or "True")))
+        for rule in recipe.rules
+    )
 
 
 def build_facts(recipe: Recipe, values: Mapping[str, Json], gpus: int | None, nodes: int | None) -> Mapping[str, Json]:
@@ -303,7 +316,14 @@ def _describe_nearest_name(recipe: Recipe, name: str) -> str:
 def _describe_rule(rule: Rule, known: Mapping[str, Json]) -> str:
     """The numbers that the rule was about."""
     shown = dict.fromkeys(list_names(rule.require))
-    return ", ".join(f"{name} is {known.get(name)}" for name in shown)
+    return ", ".join(f"{name} is {_spell(known.get(name))}" for name in shown)
+
+
+def _spell(value: Json) -> str:
+    """As it is written in a config; a text without quotes."""
+    if value is None:
+        return "not set"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def check_value(parameter: Parameter, value: Json, place: Place) -> list[Fault]:
@@ -367,6 +387,8 @@ def hint_for_type(wanted: ParameterType, value: Json) -> str:
         return f"write {_BOOL_WORDS[value.lower()]}: YAML 1.2 reads {value} as a text"
     if wanted in {"int", "number"} and isinstance(value, str):
         return "write it without quotes, digit groups or units"
+    if wanted == "int" and isinstance(value, float) and value.is_integer():
+        return f"write {int(value)}"
     if wanted == "list" and isinstance(value, str):
         return "write [a, b]"
     return ""

@@ -81,6 +81,7 @@ def test_a_fresh_experiment_is_valid_and_says_what_to_do_next(
         "errors": [],
         "warnings": [],
         "profiles_age_s": None,
+        "rules_about_gpus_left": 0,
     }
     (item,) = sf("ls", "--json").json["items"]
     assert (item["name"], item["method"], item["lock"], item["faults"]) == ("first", "custom/custom", "current", 0)
@@ -88,10 +89,10 @@ def test_a_fresh_experiment_is_valid_and_says_what_to_do_next(
 
 
 @pytest.mark.parametrize(
-    ("method", "profile"), [("trl/sft", "cpu"), ("openrlhf/sft", "any:1"), ("nemo-rl/grpo", "any:1")]
+    ("method", "profile"), [("custom/custom", "cpu"), ("trl/sft", "any:1"), ("nemo-rl/grpo", "any:1")]
 )
 @pytest.mark.usefixtures("project")
-def test_the_way_on_names_a_profile_that_the_method_can_train_on(sf: Sf, method: str, profile: str) -> None:
+def test_the_way_on_names_a_profile_that_suits_the_method(sf: Sf, method: str, profile: str) -> None:
     assert f"--profile {profile} " in sf("new", "third", "--method", method, "--image", "registry.local/train:1").out
 
 

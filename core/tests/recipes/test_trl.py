@@ -117,7 +117,7 @@ def test_a_fresh_experiment_has_no_fault_in_any_version(method: str) -> None:
         assert faults_of(recipe.at(version), config.replace("@IMAGE@", "trl:1")) == []
         assert broken_rules(recipe.name, values["hyperparameters"], version=version) == []
         plan = plan_of(recipe.name, values["hyperparameters"], version=version, gpus=1)
-        assert settings_of(plan)["save_steps"] == 100
+        assert settings_of(plan)["save_steps"] == 10
 
 
 def test_each_gpu_gets_a_process_and_bf16_is_left_to_trl() -> None:

@@ -10,7 +10,7 @@ from starforge.cli.follow import CURVE_POINTS, describe_curve, find_plot, paint_
 from starforge.cli.output import find_width, join_lines, json_option, print_json, print_table, render_row, say
 from starforge.cli.session import open_console
 from starforge.client.console import Console
-from starforge.contract.api import Curve, EventView, InputView, JobDetail, JobView, Outputs
+from starforge.contract.api import CheckpointView, Curve, EventView, InputView, JobDetail, JobView, Outputs
 from starforge.contract.states import JobState
 from starforge.errors import NotFound
 from starforge.logtext import clean_line
@@ -169,12 +169,23 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
         click.echo(render_row(f"  {at}  ", _describe_event(event), width))
     for artifact in outputs.artifacts:
         say(f"  artifact    {clean_line(artifact.path)} ({describe_bytes(artifact.bytes)})")
+    if not outputs.artifacts and any(one.committed for one in outputs.checkpoints):
+        say("  artifact    none: what the job trained is its newest checkpoint")
     for checkpoint in outputs.checkpoints:
-        state = "committed" if checkpoint.committed else "not committed"
-        say(f"  checkpoint  step {checkpoint.step} of attempt {checkpoint.attempt}, {state}")
+        _print_checkpoint(job.id, checkpoint)
     plot = find_plot(console, job.id)
     if plot is not None:
         click.echo(plot)
+
+
+def _print_checkpoint(job: str, checkpoint: CheckpointView) -> None:
+    told = f"  checkpoint  step {checkpoint.step} of attempt {checkpoint.attempt}"
+    if not checkpoint.committed:
+        say(f"{told}, not committed")
+        return
+    say(f"{told}, committed; to start from it: --init-from run/{job}/checkpoint@step={checkpoint.step}")
+    if checkpoint.storage_path is not None:
+        say(f"              {clean_line(checkpoint.storage_path)}")
 
 
 def describe_input(given: InputView) -> str:

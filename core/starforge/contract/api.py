@@ -317,6 +317,7 @@ class CheckpointView(Answer):
     path: str
     committed: bool
     bytes: int | None = None
+    storage_path: str | None = Field(default=None, description="where it lies on the storage, as the console sees it")
 
 
 class Outputs(Answer):

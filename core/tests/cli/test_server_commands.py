@@ -319,6 +319,17 @@ def test_the_metric_that_runs_are_compared_by_is_drawn_and_any_other_on_demand(
     assert "did you mean 'loss'?" in unknown.err
 
 
+def test_a_checkpoint_is_shown_with_its_place_and_how_to_start_from_it(
+    sf: Sf, state: ConsoleState, ended_job: str
+) -> None:
+    kept = {"attempt": 1, "step": 7, "path": "ckpt/step-7", "committed": True, "storage_path": "/storage/ckpt/step-7"}
+    state.answers[f"GET /jobs/{ended_job}/outputs"] = {"artifacts": [], "checkpoints": [kept]}
+    shown = sf("job", "show", ended_job).out
+    assert f"committed; to start from it: --init-from run/{ended_job}/checkpoint@step=7\n" in shown
+    assert "  /storage/ckpt/step-7\n" in shown
+    assert "artifact    none: what the job trained is its newest checkpoint" in shown
+
+
 HOSTILE = "\x1b]0;owned\x07\x1b[2K\r\u202egpj"
 
 

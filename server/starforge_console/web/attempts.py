@@ -7,6 +7,7 @@ from starforge.contract.capsule import STREAM_LOG
 from starforge.contract.ids import AttemptId
 from starforge.errors import NotFound
 from starforge.wording import count_of
+from starforge_console.assembly.layout import StorageLayout
 from starforge_console.ledger.reports import list_outputs
 from starforge_console.ledger.series import stream_state
 from starforge_console.ledger.views import AttemptRecord
@@ -42,4 +43,4 @@ async def load_outputs(services: ApiServices, attempts: Sequence[AttemptRecord])
     """What the attempts left; of one whose spool was not read to its end yet, what it has told of."""
     reporting = [AttemptId(attempt.id) for attempt in attempts if attempt.outputs is None]
     told = await services.ledger.read(lambda c: {attempt: list_outputs(c, attempt) for attempt in reporting})
-    return build_outputs(attempts, told)
+    return build_outputs(attempts, told, StorageLayout(services.settings.storage_root))

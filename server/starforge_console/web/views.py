@@ -23,6 +23,7 @@ from starforge.contract.ids import AttemptId, is_job_id
 from starforge.errors import InputError
 from starforge.hardware.profiles import Profile
 from starforge.recipes.model import Recipe
+from starforge_console.assembly.layout import StorageLayout
 from starforge_console.ledger.lineages import LineageRecord
 from starforge_console.ledger.listing import JobLine
 from starforge_console.ledger.reports import Output
@@ -102,17 +103,22 @@ def build_log_state(attempt: AttemptRecord, received_bytes: int, missing: tuple[
     return LogState(received_bytes=received_bytes, produced_bytes=attempt.produced_bytes, missing=missing)
 
 
-def build_outputs(attempts: Sequence[AttemptRecord], told: Mapping[AttemptId, Sequence[Output]]) -> Outputs:
+def build_outputs(
+    attempts: Sequence[AttemptRecord], told: Mapping[AttemptId, Sequence[Output]], storage: StorageLayout
+) -> Outputs:
     """What a job's attempts left. `told` holds what those said whose spool was not read to its end yet."""
     artifacts: dict[str, FileView] = {}
     checkpoints: list[CheckpointView] = []
     for attempt in attempts:
+        kept = storage.attempt(AttemptId(attempt.id)).kept
         left = attempt.outputs if attempt.outputs is not None else _as_left(told.get(AttemptId(attempt.id), ()))
         for artifact in left.get("artifacts", ()):
             view = FileView.model_validate(artifact)
             artifacts[view.path] = view  # a later attempt writes over what an earlier one left
         checkpoints += [
-            CheckpointView.model_validate({**checkpoint, "attempt": attempt.number})
+            CheckpointView.model_validate(
+                {**checkpoint, "attempt": attempt.number, "storage_path": str(kept / checkpoint["path"])}
+            )
             for checkpoint in left.get("checkpoints", ())
         ]
     return Outputs(artifacts=tuple(artifacts[path] for path in sorted(artifacts)), checkpoints=tuple(checkpoints))

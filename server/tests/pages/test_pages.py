@@ -140,6 +140,22 @@ def test_what_a_job_left_is_shown_as_text(console: ConsoleUnderTest, client: Tes
     assert "<code>red\u2400</code>" in run
 
 
+def test_a_committed_checkpoint_is_shown_with_its_place_and_how_to_start_from_it(
+    console: ConsoleUnderTest, client: TestClient, job: JobId
+) -> None:
+    ended = go(console, begin(console, job), Reason.EXITED_ZERO)
+    assert ended.attempt is not None
+    left = [{"step": 7, "path": "ckpt/step-7", "bytes": 9, "committed": True}]
+    left.append({"step": 9, "path": "ckpt/step-9", "bytes": 3, "committed": False})
+    clean(console, ended.attempt, {"checkpoints": left})
+    page = client.get(f"/jobs/{job}?view=outputs").text
+    folder = console.run_folder(job)
+    assert f">{folder}/checkpoints/1/ckpt/step-7</code>" in page
+    assert f">--init-from run/{job}/checkpoint@step=7</code>" in page
+    assert "checkpoint@step=9" not in page
+    assert "What the job trained is its newest checkpoint." in page
+
+
 def test_the_log_is_downloaded_as_it_was_written(console: ConsoleUnderTest, client: TestClient, job: JobId) -> None:
     attempt = begin(console, job).attempt
     assert attempt is not None

@@ -173,6 +173,8 @@ def test_the_outputs_of_all_attempts_are_listed(console: ConsoleUnderTest) -> No
     outputs = console.client(headers).get(f"/api/v1/jobs/{job}/outputs").json()
     assert outputs["artifacts"] == [{"path": "model.bin", "bytes": 3, "sha256": None}]
     assert [(one["attempt"], one["step"], one["committed"]) for one in outputs["checkpoints"]] == [(1, 7, True)]
+    folder = console.run_folder(job)
+    assert [one["storage_path"] for one in outputs["checkpoints"]] == [f"{folder}/checkpoints/1/ckpt/step-7"]
 
 
 @pytest.mark.parametrize("path", ["", "/events", "/log", "/metrics", "/metrics/loss", "/outputs"])

@@ -10,6 +10,7 @@ from starforge.cli.output import json_option, print_json, print_table, say
 from starforge.errors import ProjectError
 from starforge.recipes.catalog import load_catalog
 from starforge.recipes.lock import LOCK_FILE, LockStanding, LockState, compare_lock, load_lock
+from starforge.recipes.upgrade import find_newer
 from starforge.workspace.project import Project, load_project, resolve_experiment
 
 
@@ -25,8 +26,9 @@ def status(experiments: tuple[str, ...], of_all: bool, as_json: bool) -> None:  
     \b
     JSON: {items: [{experiment, method, state, why, recipe_version,
                     recipe_version_here, framework_version,
-                    framework_versions: [text]}]}
-    Members are null where the lock cannot be read or the method is not here.
+                    framework_version_newer, framework_versions: [text]}]}
+    Members are null where the lock cannot be read or the method is not here,
+    framework_version_newer also where the lock holds the newest.
     """
     project = load_project(Path.cwd())
     items = [_describe(project, name) for name in choose_experiments(project, experiments, of_all=of_all)]
@@ -39,6 +41,8 @@ def status(experiments: tuple[str, ...], of_all: bool, as_json: bool) -> None:  
     for item in items:
         if item["why"]:
             say(f"{item['experiment']}: {item['why']}")
+        if item["framework_version_newer"]:
+            say(describe_newer(item["experiment"], item["framework_version"], item["framework_version_newer"]))
 
 
 def choose_experiments(project: Project, named: tuple[str, ...], *, of_all: bool) -> list[str]:
@@ -57,6 +61,12 @@ def choose_experiments(project: Project, named: tuple[str, ...], *, of_all: bool
     return list(project.experiments)
 
 
+def describe_newer(experiment: str, held: str, newer: str) -> str:
+    """That the method runs on a newer version of its framework, and how to go there."""
+    way = f"sf recipe upgrade {experiment} --to-version {newer}"
+    return f"{experiment}: made for {held}, and {newer} is offered too: {way}"
+
+
 def _describe(project: Project, name: str) -> dict[str, Any]:
     try:
         lock = load_lock(project.folder_of(name) / LOCK_FILE)
@@ -68,9 +78,11 @@ def _describe(project: Project, name: str) -> dict[str, Any]:
     item = _build_item(name, lock.recipe.name, compare_lock(lock, catalog, starforge.__version__))
     item["recipe_version"], item["framework_version"] = lock.recipe.version, lock.framework.version
     item["recipe_version_here"] = found.version if found else None
+    item["framework_version_newer"] = find_newer(found, lock.framework.version) if found else None
     return {**item, "framework_versions": list(found.framework_versions) if found else []}
 
 
 def _build_item(name: str, method: str | None, standing: LockStanding) -> dict[str, Any]:
-    unknown = dict.fromkeys(("recipe_version", "recipe_version_here", "framework_version"))
+    names = ("recipe_version", "recipe_version_here", "framework_version", "framework_version_newer")
+    unknown = dict.fromkeys(names)
     return {"experiment": name, "method": method, "state": str(standing.state), "why": standing.why, **unknown}

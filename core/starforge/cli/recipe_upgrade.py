@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 import starforge
-from starforge.cli.output import json_option, print_json, say, warn
-from starforge.cli.recipe_status import choose_experiments
+from starforge.cli.output import json_option, note, print_json, say, warn
+from starforge.cli.recipe_status import choose_experiments, describe_newer
 from starforge.contract.canonical import Json
 from starforge.contract.versions import parse_release
 from starforge.errors import ProjectError, StarForgeError
 from starforge.recipes.catalog import load_method
 from starforge.recipes.lock import LOCK_FILE, Lock, find_named, load_lock, render_lock
-from starforge.recipes.upgrade import Difference, build_upgrade, choose_runtime
+from starforge.recipes.upgrade import Difference, build_upgrade, choose_runtime, find_newer
 from starforge.wording import count_of
 from starforge.workspace.config import CONFIG_FILE, read_config
 from starforge.workspace.project import EXPERIMENTS_FOLDER, Project, load_project
@@ -28,6 +28,7 @@ class _Planned:
     experiment: str
     after: Lock
     difference: Difference
+    newer: str | None
 
 
 @click.command()
@@ -43,13 +44,15 @@ def upgrade(experiments: tuple[str, ...], **flags: Any) -> None:  # noqa: ANN401
     be moved, none is. Nothing but the locks is written.
 
     \b
-    JSON: {items: [{experiment, method, framework_version, changed,
+    JSON: {items: [{experiment, method, framework_version,
+                    framework_version_newer, changed,
                     changes: [{what, before, after}],
                     parameters: {gone: [name], new: [name],
                                  changed: [{name, before: {path, type},
                                             after: {path, type}}]},
                     touched: [name]}], written: [path]}
     touched are the names of gone and changed parameters that the config sets.
+    framework_version_newer is null with --to-version, and on the newest.
     """
     project = load_project(Path.cwd())
     if not experiments and not flags["of_all"]:
@@ -96,7 +99,8 @@ def _plan(project: Project, name: str, version: str | None) -> _Planned:
         raise ProjectError(f"{method} needs StarForge {recipe.requires_core}", next_step="install a newer sf")
     runtime = choose_runtime(recipe, version, held)
     after, difference = build_upgrade(recipe, runtime, before, _read_hyperparameters(project, name))
-    return _Planned(experiment=name, after=after, difference=difference)
+    newer = find_newer(recipe, runtime.version) if version is None else None
+    return _Planned(experiment=name, after=after, difference=difference, newer=newer)
 
 
 def _read_before(file: Path) -> tuple[Lock | None, str, str | None]:
@@ -123,6 +127,7 @@ def _locate(project: Project, name: str) -> Path:
 def _describe(plan: _Planned) -> dict[str, Any]:
     lock = plan.after
     facts = {"experiment": plan.experiment, "method": lock.recipe.name, "framework_version": lock.framework.version}
+    facts |= {"framework_version_newer": plan.newer}
     return {**facts, "changed": not plan.difference.is_empty, **plan.difference.to_json()}
 
 
@@ -139,6 +144,8 @@ def _show(plan: _Planned) -> None:
     for one in difference.rebound:
         before, after = one.before, one.after
         say(f"  changed: {one.name}: {before.type} at {before.path} -> {after.type} at {after.path}")
+    if plan.newer:
+        note(describe_newer(plan.experiment, str(plan.after.framework.version), plan.newer))
     if difference.touched:
         warn(
             f"the config of {plan.experiment} sets {', '.join(difference.touched)}: "

@@ -90,6 +90,14 @@ def describe_nearest_version(asked: str, offered: tuple[str, ...]) -> str:
     return f"did you mean {nearest!r}?"
 
 
+def find_newer(recipe: Recipe, held: str | None) -> str | None:
+    """The newest version of the framework that `recipe` runs on, where it is newer than `held`. Pure."""
+    offered = recipe.framework_versions
+    if not offered or held not in offered or held == offered[0]:
+        return None
+    return offered[0]
+
+
 def build_upgrade(
     recipe: Recipe, runtime: Runtime, before: Lock | None, hyperparameters: Mapping[str, Json]
 ) -> tuple[Lock, Difference]:

@@ -6,6 +6,7 @@ import pytest
 
 from core.tests.cli.conftest import Sf
 from core.tests.workspace.trees import write_project
+from starforge.recipes.catalog import load_method
 
 LOCK = "experiments/first/recipe.lock.json"
 
@@ -136,3 +137,23 @@ def test_checking_with_a_profile_says_how_old_the_kept_ones_are(sf: Sf, project:
     assert "ago, at the last sign-in" in sf("validate", "first", "--profile", "h200").err
     (error,) = sf("validate", "first", "--profile", "h200:12", "--json").json["errors"]
     assert "ask for h200:8 or h200:16" in error["hint"]
+
+
+def test_a_newer_version_of_the_framework_is_named_with_the_way_there(sf: Sf, project: Path) -> None:
+    older, newest = ("--framework-version", "1.4.0"), load_method("trl/sft").framework_versions[0]
+    for name, words in (("older", older), ("newest", ())):
+        sf("new", name, "--method", "trl/sft", "--image", "train:1", *words)
+    items = {item["experiment"]: item for item in sf("recipe", "status", "--json").json["items"]}
+    assert {name: item["framework_version_newer"] for name, item in items.items()} == {
+        "first": None,
+        "older": newest,
+        "newest": None,
+    }
+    way = f"sf recipe upgrade older --to-version {newest}"
+    assert way in sf("recipe", "status").out
+    stays = sf("recipe", "upgrade", "older")
+    assert "nothing to upgrade" in stays.out
+    assert way in stays.err
+    assert sf("recipe", "upgrade", "older", "--to-version", newest, "--json").json["written"]
+    assert way not in sf("recipe", "status").out
+    assert project.is_dir()

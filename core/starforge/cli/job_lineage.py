@@ -26,7 +26,8 @@ def list_lineage(detail: JobDetail) -> Iterator[tuple[str, str]]:
     if kept.rerun_of:
         yield "rerun of", kept.rerun_of
     if spec.init_from:
-        yield "starts from", spec.init_from
+        pinned = next((one.version for one in detail.inputs if one.member == "init_from"), None)
+        yield "starts from", f"{spec.init_from}{f' ({pinned})' if pinned else ''}"
     yield "recipe", f"{spec.recipe.name} {spec.recipe.version} {spec.recipe.digest}"
     yield "framework", f"{spec.framework.kind} {spec.framework.version or ''}".strip()
     yield "image", spec.framework.image

@@ -299,3 +299,14 @@ def test_where_a_job_came_from_is_shown_whole_and_so_is_its_difference(
     assert f"sf job show --lineage {job}" in sf("job", "show", job).out
     (project / "new.py").unlink()
     assert sf("job", "show", submit(sf, "--profile", "cpu"), "--diff").code == 1
+
+
+@pytest.mark.usefixtures("server")
+def test_a_start_is_shown_with_the_checkpoint_that_it_was_pinned_to(sf: Sf, project: Path, state: ConsoleState) -> None:
+    assert project.is_dir()
+    start = "run/j234567abc/checkpoint"
+    job = submit(sf, "--profile", "cpu", "--init-from", start)
+    detail = sf("job", "show", job, "--json").json
+    pinned = {"member": "init_from", "kind": "checkpoint", "name": "j234567abc", "version": "attempt 2, step 70"}
+    state.answers[f"GET /jobs/{job}"] = {**detail, "inputs": [pinned]}
+    assert f"starts from {start} (attempt 2, step 70)\n" in sf("job", "show", job, "--lineage").out

@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 from server.tests.pages.support import form_key, sign_in
 from server.tests.web.lives import begin, run_to_end
 from server.tests.web.support import ConsoleUnderTest, build_submission
+from server.tests.web.test_inputs import keep_checkpoint
 from starforge.contract.canonical import digest_json
 from starforge.contract.ids import Digest, JobId
 from starforge_console.ledger.lineages import note_assembled
@@ -149,3 +150,37 @@ def test_who_may_only_read_gets_the_way_to_clone_and_no_way_to_run_again(console
     assert "ask-rerun" not in page
     answer = client.post(f"/jobs/{job}/rerun", data={"form_key": form_key(page)})
     assert answer.status_code == 403
+
+
+def test_a_start_is_shown_with_the_checkpoint_that_it_was_pinned_to(
+    console: ConsoleUnderTest, client: TestClient
+) -> None:
+    owner = console.add_user("owner")
+    first = submit_dirty(console, owner)
+    run_to_end(console, first)
+    keep_checkpoint(console, first, 70)
+    asked = build_submission(init_from=f"run/{first}/checkpoint")
+    second = console.client(owner).post("/api/v1/jobs", json=asked).json()["job"]
+    for view in ("run", "lineage"):
+        page = client.get(f"/jobs/{second}?view={view}").text
+        assert f"<code>run/{first}/checkpoint</code></a> <span" in page
+        assert ">step 70 of attempt 1<" in page
+
+
+def test_the_config_names_what_trains_and_a_pool_without_gpus_as_such(
+    console: ConsoleUnderTest, client: TestClient
+) -> None:
+    console.keep_workspace()
+    pools = [{"name": "main", "nodes": 1, "gpus_per_node": 0, "cpus": 1, "memory_bytes": 1 << 30}]
+    members = {"model": "models/tiny", "data": {"train": "data/train.jsonl"}, "resources": {"pools": pools}}
+    answer = console.client(console.add_user("owner")).post("/api/v1/jobs", json=build_submission(**members))
+    page = client.get(f"/jobs/{answer.json()['job']}?view=config", headers={"Accept-Language": "zh"}).text
+    for shown in ("1 台，不用 GPU", "时长上限", "<code>models/tiny</code>", "<code>data/train.jsonl</code>"):  # noqa: RUF001 - Chinese
+        assert shown in page
+    assert "max_runtime" not in page
+
+
+def test_gates_are_named_in_the_readers_language(console: ConsoleUnderTest, client: TestClient) -> None:
+    job = submit_dirty(console, console.add_user("owner"))
+    page = client.get(f"/jobs/{job}?view=admission", headers={"Accept-Language": "zh"}).text
+    assert '代码来源 <code class="muted">provenance</code>' in page

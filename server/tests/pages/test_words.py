@@ -10,6 +10,7 @@ from starforge.contract.states import JobState, Reason
 from starforge.recipes.model import ParameterType
 from starforge.wording import TIME_UNITS
 from starforge_console.accounts.tokens import Scope
+from starforge_console.admission.gates import GATES
 from starforge_console.settings.console import FleetKind
 from starforge_console.web.i18n.words import CHINESE, ENGLISH, choose_language, load_words
 from starforge_console.web.pages import catalog, fleets, jobs
@@ -42,6 +43,7 @@ def built_codes() -> set[str]:
         *(f"theme.{theme}" for theme in THEMES),
         *(f"scope.{scope}" for scope in Scope),
         *(f"unit.{unit}" for unit, _ in TIME_UNITS),
+        *(f"gate.{gate.name}" for gate in GATES),
         *(f"outcome.{outcome}" for outcome in ("passed", "warned", "refused")),
         *(f"notice.{state}" for state in (JobState.SUBMITTED, JobState.PENDING)),
         *(f"error.{status}.{part}" for status in ERRORS for part in ("title", "why", "next")),

@@ -14,6 +14,8 @@ from starforge.contract.api import (
 )
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import FREE_OF_CHARGE, DesiredState, has_ended_for_good
+from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
+from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.lineages import load_lineage_record
 from starforge_console.ledger.listing import History, JobLine, load_history, load_lines
 from starforge_console.ledger.series import list_keys
@@ -40,6 +42,7 @@ class JobPage:
     log: LogState
     attempt: AttemptRecord | None
     keys: dict[str, int]
+    inputs: JobInputs
     now: float
 
     @property
@@ -69,6 +72,12 @@ class JobPage:
         return build_waits(job) or ((WaitView(reason=job.note),) if job.note else ())
 
     @property
+    def start(self) -> CheckpointInput | None:
+        """The checkpoint that the job was pinned to start from."""
+        found = self.inputs.get(START)
+        return found if isinstance(found, CheckpointInput) else None
+
+    @property
     def image_id(self) -> str | None:
         """The image that the newest attempt really ran."""
         return next((one.image_id for one in reversed(self.attempts) if one.image_id), None)
@@ -85,7 +94,7 @@ class JobPage:
 
 async def load_job_page(services: ApiServices, job_id: str, attempt: int | None = None) -> JobPage:
     """The job at this moment; of several attempts' logs that of `attempt`, else of the newest. Raises NotFound."""
-    record, documents, history, attempts, lines, lineage = await services.ledger.read(
+    record, documents, history, attempts, lines, lineage, inputs = await services.ledger.read(
         lambda c: (
             load_job(c, job_id),
             load_documents(c, job_id),
@@ -93,6 +102,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
             list_attempts(c, job_id),
             load_lines(c, [job_id]),
             load_lineage_record(c, job_id),
+            load_inputs(c, job_id),
         )
     )
     shown = choose_attempt(job_id, attempts, attempt)
@@ -107,6 +117,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
         outputs=await load_outputs(services, attempts),
         log=await load_log_state(services, shown),
         attempt=shown,
+        inputs=inputs,
         keys=await services.series.read(lambda c: list_keys(c, job_id)),
         now=services.clock.now(),
     )

@@ -316,11 +316,11 @@ def _describe_nearest_name(recipe: Recipe, name: str) -> str:
 def _describe_rule(rule: Rule, known: Mapping[str, Json]) -> str:
     """The numbers that the rule was about."""
     shown = dict.fromkeys(list_names(rule.require))
-    return ", ".join(f"{name} is {_spell(known.get(name))}" for name in shown)
+    return ", ".join(f"{name} is {spell_value(known.get(name))}" for name in shown)
 
 
-def _spell(value: Json) -> str:
-    """As it is written in a config; a text without quotes."""
+def spell_value(value: Json) -> str:
+    """As it is written in a config, for a sentence `NAME is …`; a text without quotes. Pure."""
     if value is None:
         return "not set"
     return str(value).lower() if isinstance(value, bool) else str(value)

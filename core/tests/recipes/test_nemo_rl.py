@@ -180,6 +180,7 @@ def test_a_fresh_experiment_is_valid_in_every_version(method: str) -> None:
         ({}, InputPaths(train="/in/a.jsonl"), 1, "has no model to train"),
         ({}, InputPaths(model="/in/model"), 1, "has no data to train on"),
         ({"sft.val_period": 10}, PATHS, 1, "sft.val_period is 10 and there is no validation data"),
+        ({"sft.val_at_end": True}, PATHS, 1, "sft.val_at_end is true and there is no validation data"),
         ({"extra": {"cluster": {"num_nodes": 2}}}, PATHS, 1, "'cluster.num_nodes', which is set by the platform"),
         ({"extra": {"policy.precision.x": 1}, "policy.precision": "float32"}, PATHS, 1, "precision above it is no map"),
     ],

@@ -20,6 +20,7 @@ from starforge.recipes.adapters.materials import (
 from starforge.recipes.adapters.overrides import flatten_extra
 from starforge.recipes.adapters.rules import build_checkpoint_rule, build_complete_rule, build_metric_sources
 from starforge.recipes.adapters.settings_file import dump_settings, split_extra
+from starforge.recipes.hyperparameters import spell_value
 from starforge.runner.versions import is_in_range
 
 SETTINGS_FILE: Final = "starforge-run/nemo_rl.yaml"
@@ -167,7 +168,7 @@ def _forgo_tests(inputs: PlanInputs) -> dict[str, Json]:
     asked = [name for name in names if inputs.settings.get(name)]
     if asked:
         raise LaunchRefused(
-            f"{asked[0]} is {inputs.settings[asked[0]]!r} and there is no validation data",
+            f"{asked[0]} is {spell_value(inputs.settings[asked[0]])} and there is no validation data",
             next_step=f"name it under data.validation, or leave {asked[0]} out",
         )
     forgone: dict[str, Json] = {names[0]: 0, names[1]: False, names[2]: False}

@@ -6,7 +6,7 @@ or join, and its reason says that nothing here can run it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
@@ -23,6 +23,7 @@ from starforge.contract.executor import (
     PlacementAsk,
     Target,
 )
+from starforge.contract.ids import AttemptId, job_of
 from starforge.contract.launch import PoolRequest
 from starforge.hardware.series import matches
 
@@ -30,6 +31,8 @@ ONE_NODE: Final = Capabilities(multi_node=False, pools=False, live_logs=True)
 """What a fleet can do whose jobs fit one machine each."""
 
 _HOLDERS_NAMED: Final = 5
+_SMALL_FLEET: Final = 3
+"""So many machines at most name the jobs that hold them; of more, those that say the same are told as one."""
 _GIB = 1024**3
 _ROUNDING = 1e-6
 
@@ -69,7 +72,7 @@ def place_on_one_node(ask: PlacementAsk, view: FleetView) -> Target | NoRoom:
     if unfit:
         return NoRoom(per_node={node.name: unfit for node in view.nodes}, never=True)
     (pool,) = ask.pools
-    reasons = {node.name: _find_reason(pool, node) for node in view.nodes}
+    reasons = {node.name: _find_reason(pool, node, names_jobs=len(view.nodes) <= _SMALL_FLEET) for node in view.nodes}
     able = [node for node in view.nodes if not reasons[node.name]]
     if able:
         best = min(able, key=lambda node: (-_count_free(pool, node), node.name))
@@ -129,7 +132,7 @@ def _explain_never(pool: PoolRequest, view: FleetView, possible: int) -> str:
     return f"pool {pool.name}: {asked} are asked, and {largest.name} has {has}"
 
 
-def _find_reason(pool: PoolRequest, node: NodeView) -> str:
+def _find_reason(pool: PoolRequest, node: NodeView, *, names_jobs: bool) -> str:
     """Why `node` cannot take the pool now; empty when it can."""
     if not node.accepts:
         return node.why_not or "takes no jobs now"
@@ -143,10 +146,22 @@ def _find_reason(pool: PoolRequest, node: NodeView) -> str:
             free = f"{room.gpus} of {_count_fitting(pool, node)} {_name_gpus(pool)} free"
             return f"{free}, {pool.gpus_per_node} asked for{_explain_taken(pool, node)}"
         case _Short.CPUS:
-            return f"{room.cpus:.4g} of {node.cpus:g} CPUs free, {share.cpus:g} asked for{explain_cpus(pool)}"
+            held = {attempt: cpus for attempt, (cpus, _) in node.held.items()} if names_jobs else {}
+            free = f"{room.cpus:.4g} of {node.cpus:g} CPUs free{_name_jobs(held, '{:.4g}'.format)}"
+            return f"{free}, {share.cpus:g} asked for{explain_cpus(pool)}"
         case _Short.MEMORY:
-            asked = f"{_gib(share.memory_bytes)} asked for{explain_memory(pool)}"
-            return f"{_gib(room.memory_bytes)} of {_gib(node.memory_bytes)} GiB free, {asked}"
+            held = {attempt: size_bytes for attempt, (_, size_bytes) in node.held.items()} if names_jobs else {}
+            free = f"{_gib(room.memory_bytes)} of {_gib(node.memory_bytes)} GiB free{_name_jobs(held, _gib)}"
+            return f"{free}, {_gib(share.memory_bytes)} asked for{explain_memory(pool)}"
+
+
+def _name_jobs(held: Mapping[AttemptId, float], write: Callable[[float], str]) -> str:
+    """Which jobs hold how much, those with most first."""
+    largest = sorted(held.items(), key=lambda one: (-one[1], one[0]))
+    words = [f"{job_of(attempt)}: {write(amount)}" for attempt, amount in largest[:_HOLDERS_NAMED]]
+    more = len(largest) - len(words)
+    words += [f"{more} more"] if more > 0 else []
+    return f" (held by {'; '.join(words)})" if words else ""
 
 
 def _explain_taken(pool: PoolRequest, node: NodeView) -> str:
@@ -193,7 +208,7 @@ def _name_gpus(pool: PoolRequest) -> str:
     return f"{pool.series} GPUs" if pool.series else "GPUs"
 
 
-def _gib(size_bytes: int) -> str:
+def _gib(size_bytes: float) -> str:
     return f"{size_bytes / _GIB:.1f}"
 
 

@@ -11,6 +11,7 @@ from starforge_console.domain.placement import ONE_NODE, Fit, decide_fit, place_
 
 GIB = 1024**3
 OTHER = AttemptId("jabcdefghi-1-000000")
+HOLDER = "jabcdefghi"
 THIS = AttemptId("jbbbbbbbbb-1-000001")
 
 
@@ -118,19 +119,32 @@ def test_never_is_not_said_while_a_machine_is_silent() -> None:
 def test_cpus_and_memory_are_counted_with_their_numbers() -> None:
     busy = node("a", 4, held={OTHER: (60.0, 250 * GIB)})
     assert place_on_one_node(ask(cpus=8, memory_bytes=GIB), fleet(busy)) == NoRoom(
-        per_node={"a": "4 of 64 CPUs free, 8 asked for"}
+        per_node={"a": f"4 of 64 CPUs free (held by {HOLDER}: 60), 8 asked for"}
     )
     assert place_on_one_node(ask(cpus=1, memory_bytes=8 * GIB), fleet(busy)) == NoRoom(
-        per_node={"a": "6.0 of 256.0 GiB free, 8.0 asked for"}
+        per_node={"a": f"6.0 of 256.0 GiB free (held by {HOLDER}: 250.0), 8.0 asked for"}
     )
+
+
+def test_those_that_hold_most_are_named_and_on_a_large_fleet_nobody_is() -> None:
+    held = {AttemptId(f"j23456{one * 4}-1-000000"): (float(place), 0) for place, one in enumerate("abcdefg")}
+    busy = node("a", 4, cpus=24, held=held)
+    answer = place_on_one_node(ask(cpus=8), fleet(busy))
+    assert isinstance(answer, NoRoom)
+    assert answer.per_node["a"].startswith("3 of 24 CPUs free (held by j23456gggg: 6; j23456ffff: 5; ")
+    assert "; j23456cccc: 2; 2 more), 8 asked for" in answer.per_node["a"]
+    others = [node(name, 4, cpus=24, held=held) for name in "bcd"]
+    large = place_on_one_node(ask(cpus=8), fleet(busy, *others))
+    assert isinstance(large, NoRoom)
+    assert set(large.per_node.values()) == {"3 of 24 CPUs free, 8 asked for"}
 
 
 def test_a_share_that_the_job_did_not_ask_for_is_called_a_default() -> None:
     small = node("a", 0, cpus=2, memory_bytes=4 * GIB, held={OTHER: (1.0, 0)})
     assert place_on_one_node(ask(0), fleet(small)) == NoRoom(
         per_node={
-            "a": "1 of 2 CPUs free, 1.8 asked for (the default share of a job without GPUs; resources.cpus in"
-            " config.yaml changes it)"
+            "a": f"1 of 2 CPUs free (held by {HOLDER}: 1), 1.8 asked for (the default share of a job without"
+            " GPUs; resources.cpus in config.yaml changes it)"
         }
     )
     full = node("a", 0, held={OTHER: (1.0, 255 * GIB)})

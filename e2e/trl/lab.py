@@ -10,7 +10,9 @@ from e2e.support.console import ConsoleProcess, wait_for
 from e2e.support.engines import PrivateEngine
 from e2e.support.projects import Experiment
 from starforge.contract.capsule import CHECKPOINT_MANIFEST
+from starforge.contract.ids import JobId
 from starforge.recipes.adapters.trl import SETTINGS_FILE
+from starforge_console.assembly.layout import StorageLayout
 
 JOB_S: Final = 300.0
 """Longest wait for a job: importing the framework alone takes half a minute on a machine that is busy."""
@@ -79,6 +81,10 @@ class Lab:
         """The folder of one attempt."""
         return self.console.storage / "runs" / job / "attempts" / str(number)
 
+    def checkpoint_folder(self, job: str, number: int) -> Path:
+        """Where the checkpoints of one attempt lie."""
+        return StorageLayout(self.console.storage).attempt_number(JobId(job), number).checkpoints
+
     def events(self, job: str, kind: str, number: int = 1) -> list[Any]:
         """What the runner of one attempt has told of that kind."""
         text = (self.attempt(job, number) / "spool" / "events.jsonl").read_text(encoding="utf-8")
@@ -103,8 +109,8 @@ class Lab:
 
     def wait_committed(self, job: str) -> None:
         """Wait until the first attempt has a committed checkpoint."""
-        manifests = lambda: list(self.attempt(job, 1).glob(f"ckpt/*/{CHECKPOINT_MANIFEST}"))  # noqa: E731 - asked again
-        wait_for(manifests, f"a checkpoint of {job}", JOB_S)
+        folder = self.checkpoint_folder(job, 1)
+        wait_for(lambda: list(folder.glob(f"*/{CHECKPOINT_MANIFEST}")), f"a checkpoint of {job}", JOB_S)
 
 
 def kill_container(machine: PrivateEngine, job: str) -> None:

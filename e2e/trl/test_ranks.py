@@ -16,7 +16,7 @@ def test_two_ranks_are_stopped_with_one_whole_checkpoint_and_go_on_from_it(lab: 
     lab.console.sf("job", "stop", job, "--grace", "120", cwd=lab.project)
     detail = pair.wait_end(job, JOB_S)
     steps = lab.checkpoints(job)
-    files = {path.name for path in lab.attempt(job, 1).glob("ckpt/checkpoint-*/*")}
+    files = {path.name for path in lab.checkpoint_folder(job, 1).glob("checkpoint-*/*")}
     assert (detail["job"]["state"], len(steps)) == ("STOPPED", 1), lab.told(job)
     assert {"rng_state_0.pth", "rng_state_1.pth", "model.safetensors", "optimizer.pt", "trainer_state.json"} <= files
 

@@ -125,9 +125,10 @@ class Sender:
 
     def _read_body(self, name: str) -> bytes:
         stream, offset = self._spool.streams[name], self._acknowledged[name]
+        size_bytes = stream.size_bytes  # before the read: what is written meanwhile is no sign of a cut
         body = stream.read(offset, self._body_bytes)
-        if not body and stream.size_bytes > offset:
-            self._close(name, f"{stream.path} was cut: byte {offset} of {stream.size_bytes} is gone")
+        if not body and size_bytes > offset:
+            self._close(name, f"{stream.path} was cut: byte {offset} of {size_bytes} is gone")
         if name == contract.STREAM_LOG or not body or body.endswith(b"\n"):
             return body
         whole = body[: body.rfind(b"\n") + 1]

@@ -12,7 +12,7 @@ from core.tests.runner.support.attempt import Attempt, find_interpreters, until
 from core.tests.runner.support.ingest import Ingest
 from starforge.contract import capsule as contract
 from starforge.runner.sender import Sender
-from starforge.runner.spool import Spool
+from starforge.runner.spool import Spool, Stream
 from starforge.runner.wishes import Wishes
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -97,6 +97,32 @@ def test_ingest_that_acknowledges_nothing_is_not_pressed(tmp_path: Path, ingest:
 
     assert sender.finish({}, 2.5) is False
     assert 1 <= ingest.requests <= 4
+
+
+class GrowingStream(Stream):
+    """One to which another thread writes a line right after it was found to have no more."""
+
+    line = b'{"step": 1}\n'
+
+    def read(self, offset: int, most_bytes: int) -> bytes:
+        body = super().read(offset, most_bytes)
+        if self.size_bytes == 0:
+            self.append(self.line)
+        return body
+
+
+def test_a_line_that_is_written_between_two_looks_is_sent_and_does_not_count_as_cut(
+    tmp_path: Path, ingest: Ingest
+) -> None:
+    spool, wishes = make_spool(tmp_path)
+    spool.streams["metrics"] = GrowingStream(str(tmp_path / "metrics.jsonl"))
+    sender = Sender(spool, wishes, lambda: None)
+    sender.start(contract.Ingest(ingest.url), TOKEN)
+    until(lambda: spool.streams["metrics"].size_bytes, "the line to be written")
+    sender.wake()
+    until(lambda: "metrics" in ingest.streams, "the line to be sent")
+    assert sender.finish({}, 20)
+    assert ingest.streams == {"metrics": GrowingStream.line}
 
 
 def test_an_idle_job_is_heard_of(attempt: Attempt, ingest: Ingest) -> None:

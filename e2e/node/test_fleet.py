@@ -69,7 +69,7 @@ def test_a_pinned_job_runs_on_its_series_alone_and_a_new_name_counts_once_it_is_
 def test_sixty_jobs_share_three_machines_and_no_gpu_twice(work: Work, fleet: Farm) -> None:
     dice = random.Random(60)  # noqa: S311 - the same sizes in every run
     with watching(fleet) as watch:
-        jobs = [work.submit("sleep 0.3\n", dice.randint(1, 8)) for _ in range(MANY)]
+        jobs = [work.submit("sleep 1\n", dice.randint(1, 8)) for _ in range(MANY)]
         for job in jobs:
             assert work.wait_end(job, 240)["job"]["state"] == "SUCCEEDED"
     assert watch.faults == []

@@ -16,6 +16,7 @@ from starforge.contract.launch import Secret
 from starforge.contract.observation import Gone, NoSignal, Observation, Pull, Seen
 from starforge.errors import (
     BackendUnreachable,
+    Bug,
     Conflict,
     LaunchRefused,
     NoCapacity,
@@ -214,12 +215,12 @@ def _untag(tagged: object) -> Observation:
 def _reveal(value: object) -> object:
     if isinstance(value, Secret):
         return value.reveal()
-    raise NotImplementedError(f"{type(value).__name__} has no JSON form")
+    raise Bug(f"{type(value).__name__} has no JSON form")
 
 
 def _conceal(kind: type, value: object) -> object:
     if kind is not Secret:
-        raise NotImplementedError(f"{kind.__name__} has no JSON form")
+        raise Bug(f"{kind.__name__} has no JSON form")
     if not isinstance(value, str):
         raise ValueError("a secret is a text")  # noqa: TRY004 - what the decoder takes for a fault of the message
     return Secret(value)

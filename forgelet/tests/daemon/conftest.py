@@ -1,14 +1,16 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from core.tests.containers.builders import memory_folder
 from core.tests.containers.conftest import remove_all
 from e2e.support.engines import PrivateEngine
 from e2e.support.ready import ready_engine
-from forgelet.tests.support.daemons import Daemon, daemon_process, wait_for_epoch
-from forgelet.tests.support.registrar import Registrar, serve_registrar
+from forgelet.tests.support.daemons import Daemon, console_client, daemon_process, wait_for_epoch
+from forgelet.tests.support.registrar import INSTALL, Registrar, serve_registrar
+from starforge.contract.wire import FENCE_HEADER, INSTALL_HEADER
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +43,11 @@ def serving(daemon: Daemon, registrar: Registrar) -> Daemon:
     daemon.start()
     wait_for_epoch(registrar, 1)
     return daemon
+
+
+@pytest.fixture
+def console(serving: Daemon, registrar: Registrar, tmp_path: Path) -> Iterator[httpx2.Client]:
+    """The console that the machine joined, asking with a valid fence."""
+    headers = {INSTALL_HEADER: INSTALL, FENCE_HEADER: "0"}
+    with console_client(registrar, serving, tmp_path, **headers) as client:
+        yield client

@@ -3,7 +3,6 @@
 import json
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -37,13 +36,6 @@ from starforge.errors import BackendUnreachable, LaunchRefused, NodeFault, NotFo
 from starforge.trust.certificates import make_identity
 
 pytestmark = pytest.mark.engine
-
-
-@pytest.fixture
-def console(serving: Daemon, registrar: Registrar, tmp_path: Path) -> Iterator[httpx2.Client]:
-    headers = {INSTALL_HEADER: INSTALL, FENCE_HEADER: "0"}
-    with console_client(registrar, serving, tmp_path, **headers) as client:
-        yield client
 
 
 def launch(console: httpx2.Client, request: LaunchRequest, **headers: str) -> httpx2.Response:

@@ -4,7 +4,6 @@ import contextlib
 import json
 import resource
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -28,13 +27,6 @@ from starforge.contract.wire import (
 from starforge.errors import SpecError
 
 pytestmark = pytest.mark.engine
-
-
-@pytest.fixture
-def console(serving: Daemon, registrar: Registrar, tmp_path: Path) -> Iterator[httpx2.Client]:
-    headers = {INSTALL_HEADER: INSTALL, FENCE_HEADER: "0"}
-    with console_client(registrar, serving, tmp_path, **headers) as client:
-        yield client
 
 
 def require_refused(answer: httpx2.Response) -> None:

@@ -79,10 +79,15 @@ class Standing:
         return "draining: it takes no new jobs" + (f" ({self.why})" if self.why not in {"", DRAINED} else "")
 
 
+def is_away(heard_s: float | None) -> bool:
+    """Whether a node that was last heard so many seconds ago, or never (None), counts as away."""
+    return heard_s is None or heard_s > AWAY_AFTER_S
+
+
 def decide_standing(facts: NodeFacts) -> Standing:
     """How the node is: of all that keeps jobs away, the first in this order counts, what is worst before the rest."""
     reach, heard_s = facts.reach, facts.heard_s
-    is_away = heard_s is None or heard_s > AWAY_AFTER_S
+    silent = is_away(heard_s)
     status, why = NodeStatus.READY, ""
     if facts.wanted is NodeState.REMOVED:
         status, why = NodeStatus.REMOVED, "removed from the fleet"
@@ -91,7 +96,7 @@ def decide_standing(facts: NodeFacts) -> Standing:
     elif heard_s is None:
         told = "no heartbeat was heard since the console started"
         status, why = NodeStatus.JOINING, f"{told}; {reach}" if reach else told
-    elif is_away:
+    elif silent:
         status, why = NodeStatus.AWAY, f"no heartbeat for {heard_s:.0f} s"
     elif facts.two_daemons:
         why = "two daemons with one identity: end one, then run 'forgelet join' on the machine that stays"
@@ -104,7 +109,7 @@ def decide_standing(facts: NodeFacts) -> Standing:
         status, why = NodeStatus.DRAINING, facts.drained_why
     elif facts.unfit:
         status, why = NodeStatus.UNFIT, facts.unfit
-    return Standing(status, why, is_silent=is_away or bool(reach) or facts.wanted is NodeState.LOST)
+    return Standing(status, why, is_silent=silent or bool(reach) or facts.wanted is NodeState.LOST)
 
 
 def name_node(hostname: str, taken: Container[str]) -> str:

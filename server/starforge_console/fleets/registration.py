@@ -24,7 +24,7 @@ from starforge.contract.registration import (
 from starforge.contract.wire import NodeReport, decode
 from starforge.errors import Conflict, InputError, NotFound, Refused
 from starforge_console.clock import Clock
-from starforge_console.domain.nodes import AWAY_AFTER_S, NodeState
+from starforge_console.domain.nodes import NodeState, is_away
 from starforge_console.domain.tokens import hash_token
 from starforge_console.fleets.console_key import load_or_make_certificate
 from starforge_console.fleets.directory import Directory
@@ -259,8 +259,7 @@ class Registration:
         ]
 
     def _is_away(self, row: NodeRow) -> bool:
-        heard_s = self._directory.heard(row.name).heard_s
-        return row.state is NodeState.LOST or heard_s is None or heard_s > AWAY_AFTER_S
+        return row.state is NodeState.LOST or is_away(self._directory.heard(row.name).heard_s)
 
     def _note_second_daemon(self, name: str) -> None:
         self._directory.note_superseded(name)

@@ -101,7 +101,7 @@ def test_content_that_is_not_what_its_digest_says_is_not_kept(unharmed: Yard) ->
     answer = unharmed.api.call("PUT", f"/api/v1/blobs/{digest}", b"something else")
     assert (answer.status, answer.code) == (422, "blob_refused")
     assert unharmed.api.call("GET", f"/api/v1/blobs/{digest}").body["present"] is False
-    assert list((unharmed.console.storage / "blobs" / "incoming").iterdir()) == []
+    assert unharmed.kept_of_an_upload(digest) == []
 
 
 @pytest.mark.parametrize("encoding", ["identity", "zstd"])
@@ -112,7 +112,7 @@ def test_a_workspace_over_the_limit_is_refused_however_small_it_travels(unharmed
     answer = unharmed.api.call("PUT", f"/api/v1/blobs/{digest}", body, {"Content-Encoding": encoding})
     assert (answer.status, answer.code) == (413, "too_large")
     assert "FORGE_WORKSPACE_MAX_BYTES" in answer.words
-    assert list((unharmed.console.storage / "blobs" / "incoming").iterdir()) == []
+    assert unharmed.kept_of_an_upload(digest) == []
 
 
 def test_an_upload_that_breaks_off_is_no_blob_and_can_go_on(unharmed: Yard) -> None:
@@ -121,6 +121,7 @@ def test_an_upload_that_breaks_off_is_no_blob_and_can_go_on(unharmed: Yard) -> N
     wait_for(
         lambda: unharmed.api.call("GET", f"/api/v1/blobs/{digest}").body["received"] == 1, "what came to be kept", 10
     )
+    assert len(unharmed.kept_of_an_upload(digest)) == 1
     assert unharmed.api.call("GET", f"/api/v1/blobs/{digest}").body["present"] is False
 
 

@@ -75,7 +75,8 @@ def test_a_workspace_that_does_not_fit_is_refused_in_words_and_leaves_nothing(ya
         add(tar, "large", filled.encode() * (1 << 20))
 
     content = pack(write)
-    answer = yard.api.call("PUT", f"/api/v1/blobs/sha256:{hashlib.sha256(content).hexdigest()}", content)
+    digest = "sha256:" + hashlib.sha256(content).hexdigest()
+    answer = yard.api.call("PUT", f"/api/v1/blobs/{digest}", content)
     assert (answer.status, answer.code) == (503, "storage_refused")
     assert WORDS in answer.words
-    assert list((yard.console.storage / "blobs" / "incoming").iterdir()) == []
+    assert yard.kept_of_an_upload(digest) == []

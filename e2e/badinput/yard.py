@@ -73,6 +73,11 @@ class Yard:
         assert answer.status == 200, answer
         return {"digest": digest, "bytes": len(content), "files": count_files(content)}
 
+    def kept_of_an_upload(self, digest: str) -> list[Path]:
+        """What the console keeps of an upload of this content that broke off."""
+        incoming = self.console.storage / "blobs" / "incoming"
+        return [path for path in incoming.iterdir() if digest.removeprefix("sha256:") in path.name]
+
     def submit(self, workspace: dict[str, Any], gpus: int = 1) -> str:
         """Submit a job with this workspace, past `sf`; gives the job."""
         answer = self.send(self.spec_with(workspace, gpus))

@@ -4,8 +4,8 @@ A secret is replaced by as many `*`, so that offsets stay true. Secrets shorter 
 they would hide ordinary words.
 
 Only bytes that are equal to the beginning of a secret are ever held, so ordinary output is not delayed. They are held
-until the next bytes decide, or until nothing came for a second: programs that type a secret out one character at a
-time are masked too, while a prompt that ends like a secret begins still appears soon.
+until the next bytes decide, or until nothing came for a tenth of a second: a program that writes a secret in pieces
+is masked too, while a prompt that ends like a secret begins appears as if at once.
 """
 
 from __future__ import annotations

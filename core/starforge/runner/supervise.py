@@ -19,7 +19,7 @@ from starforge.runner.spool import Spool
 from starforge.runner.steps import Steps
 from starforge.runner.wishes import Wishes
 
-HOLD_S = 1.0  # how long a suffix that may begin a secret is held while nothing comes: see masking
+HOLD_S = 0.1  # how long a suffix that may begin a secret is held while nothing comes: see masking
 TICK_S = 0.5
 _LOOK_S = 1.0
 _READ_BYTES = 256 << 10
@@ -77,9 +77,12 @@ class Supervisor:
             selector.register(self._child.output, selectors.EVENT_READ)
             selector.register(self._signals.fd, selectors.EVENT_READ)
             while not self._is_over():
-                for key, _ in selector.select(self._patience_s(end_by)):
-                    if key.fd == self._child.output and not self._pump():
+                ready = [key.fd for key, _ in selector.select(self._patience_s(end_by))]
+                if self._child.output in ready:
+                    if not self._pump():
                         selector.unregister(self._child.output)
+                else:
+                    self._release()
                 self._signals.drain()
                 self._do_duties()
                 if end_by is not None and time.monotonic() > end_by:
@@ -99,6 +102,12 @@ class Supervisor:
         steps.attend("writing the last output", self._outlet.flush, None)
         os.close(self._child.output)
 
+    def _release(self) -> None:
+        """Show what was held long enough. Only after a look found the pipe empty: the duties may take longer."""
+        if self._held_since is not None and time.monotonic() - self._held_since >= HOLD_S:
+            self._outlet.flush()
+            self._held_since = None
+
     def _do_duties(self) -> None:
         self._child.reap()
         sender = self._signals.take_term()
@@ -108,9 +117,6 @@ class Supervisor:
             if sender == "inside":
                 text = "a process of the job sent TERM to the runner: the run is ended as the job's own doing"
                 self._outlet.spool.event("note", code="term_from_inside", message=text)
-        if self._held_since is not None and time.monotonic() - self._held_since >= HOLD_S:
-            self._outlet.flush()
-            self._held_since = None
         if self._wishes.must_end:
             if self._stopping_since is None:
                 self._begin_stop(self._wishes.desired if self._wishes.desired != "run" else "term")

@@ -14,10 +14,12 @@ StarForgeError
 │   ├── TokenRefused         (SignInRequired) get a new token
 │   ├── NotTheNode           (SignInRequired) run 'forgelet join' on the machine again
 │   ├── StreamGap            (Conflict) send again from `received_to`
+│   ├── SealBroken           (Conflict) set the secret again
 │   └── StreamClosed         stop sending; what was spooled is the record
 └── Unavailable
     ├── LedgerBusy           (Busy) too many writes wait: repeat after `retry_after_s`
-    └── LedgerFailed         the ledger's disk refused: its administrator must look
+    ├── LedgerFailed         the ledger's disk refused: its administrator must look
+    └── VaultUnusable        the key of the vault cannot be read: its administrator must look
 """
 
 from typing import Final
@@ -108,6 +110,12 @@ class StreamGap(Conflict):
         self.received_to = received_to
 
 
+class SealBroken(Conflict):
+    """What was sealed cannot be opened any more: its key is gone, or another one."""
+
+    code = "seal_broken"
+
+
 class StreamClosed(Refused):
     """This attempt no longer reports: it ended, was fenced or its token ran out."""
 
@@ -124,6 +132,12 @@ class LedgerFailed(Unavailable):
     """The ledger could not commit; nothing of the request was kept."""
 
     code = "ledger_failed"
+
+
+class VaultUnusable(Unavailable):
+    """The key of the vault cannot be read or made."""
+
+    code = "vault_unusable"
 
 
 HTTP_STATUS: Final[dict[type[StarForgeError], int]] = {

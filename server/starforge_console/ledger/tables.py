@@ -72,6 +72,28 @@ tokens = Table(
     Column("opened_by", Integer),
 )
 
+user_secrets = Table(
+    "user_secrets",
+    ledger,
+    Column("user_id", Serial, ForeignKey("users.id"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("set_at", Float, nullable=False),
+)
+"""What users may pass to their jobs, sealed by the vault."""
+
+registry_credentials = Table(
+    "registry_credentials",
+    ledger,
+    # Host and port, as images name it.
+    Column("registry", Text, primary_key=True),
+    Column("username", Text, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("set_at", Float, nullable=False),
+    Column("set_by", Text, nullable=False),
+)
+"""How the console signs in to registries; the passwords are sealed by the vault."""
+
 fleets = Table(
     "fleets",
     ledger,
@@ -151,6 +173,8 @@ attempts = Table(
     # Of the capsule that the attempt was assembled with, and of the runner in it.
     Column("capsule_digest", Text),
     Column("runner_digest", Text),
+    # The names of the secrets that it was given, each with when that was set, as JSON; NULL where there are none.
+    Column("secrets", Text),
     Column("outputs", Text),
     Column("produced_bytes", Integer),
     Column("finalised_at", Float),

@@ -15,6 +15,11 @@ from server.tests.ledger.builders import open_ledger, queued, submit
 from starforge_console.ledger import tables
 from starforge_console.ledger.database import MIGRATIONS, upgrade_schema
 
+_LATER_TABLES = (
+    *(tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages),
+    *(tables.user_secrets, tables.registry_credentials),
+)
+
 
 @pytest.mark.parametrize(("schema", "metadata"), [("ledger", tables.ledger), ("series", tables.series)])
 def test_the_migrations_lead_to_the_tables_as_they_are_declared(
@@ -74,11 +79,14 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
 
         def make_old(connection: Connection) -> None:
             connection.execute(update(tables.jobs).values(pools=nameless))
-            for later in (tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages):
+            for later in _LATER_TABLES:
                 later.drop(connection)
             connection.exec_driver_sql("DROP INDEX ix_jobs_starts_from")
             later_columns = {"jobs": ("waiting", "inputs", "starts_from"), "users": ("team",)}
-            for table, columns in (*later_columns.items(), ("attempts", ("capsule_digest", "runner_digest"))):
+            for table, columns in (
+                *later_columns.items(),
+                ("attempts", ("capsule_digest", "runner_digest", "secrets")),
+            ):
                 for column in columns:
                     connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0002'")

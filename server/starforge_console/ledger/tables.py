@@ -173,8 +173,6 @@ attempts = Table(
     # Of the capsule that the attempt was assembled with, and of the runner in it.
     Column("capsule_digest", Text),
     Column("runner_digest", Text),
-    # The names of the secrets that it was given, each with when that was set, as JSON; NULL where there are none.
-    Column("secrets", Text),
     Column("outputs", Text),
     Column("produced_bytes", Integer),
     Column("finalised_at", Float),
@@ -244,6 +242,18 @@ attempt_outputs = Table(
     Column("sha256", Text),
 )
 """Artifacts and checkpoints that an attempt has told of."""
+
+attempt_secrets = Table(
+    "attempt_secrets",
+    ledger,
+    Column("attempt", Text, ForeignKey("attempts.id"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("set_at", Float, nullable=False),
+    # As its owner had it sealed: a launch that is repeated gives the same value, and what the attempt says is masked by
+    # it, whatever its owner sets meanwhile. NULL once the attempt is cleaned up.
+    Column("sealed", LargeBinary),
+)
+"""What each attempt was given of its owner's secrets."""
 
 nodes = Table(
     "nodes",

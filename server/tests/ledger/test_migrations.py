@@ -17,7 +17,7 @@ from starforge_console.ledger.database import MIGRATIONS, upgrade_schema
 
 _LATER_TABLES = (
     *(tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages),
-    *(tables.user_secrets, tables.registry_credentials),
+    *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets),
 )
 
 
@@ -85,7 +85,7 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             later_columns = {"jobs": ("waiting", "inputs", "starts_from"), "users": ("team",)}
             for table, columns in (
                 *later_columns.items(),
-                ("attempts", ("capsule_digest", "runner_digest", "secrets")),
+                ("attempts", ("capsule_digest", "runner_digest")),
             ):
                 for column in columns:
                     connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")

@@ -1,4 +1,4 @@
-"""Users keep named secrets, the console keeps logins of registries, attempts tell what was passed to them."""
+"""Users keep named secrets, the console keeps logins of registries, attempts what they were given."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -29,4 +29,12 @@ def upgrade() -> None:
         sa.Column("set_by", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("registry", name=op.f("pk_registry_credentials")),
     )
-    op.add_column("attempts", sa.Column("secrets", sa.Text(), nullable=True))
+    op.create_table(
+        "attempt_secrets",
+        sa.Column("attempt", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("set_at", sa.Float(), nullable=False),
+        sa.Column("sealed", sa.LargeBinary(), nullable=True),
+        sa.ForeignKeyConstraint(["attempt"], ["attempts.id"], name=op.f("fk_attempt_secrets_attempt_attempts")),
+        sa.PrimaryKeyConstraint("attempt", "name", name=op.f("pk_attempt_secrets")),
+    )

@@ -30,10 +30,13 @@ from starforge_console.domain.inputs import (
 
 @dataclass(frozen=True, slots=True)
 class BoundInput:
-    """What is mounted for an input, and where; `path` is where the container finds it: that, or something below."""
+    """What is mounted for an input, by its place in the container; `path` is where the container finds it.
 
-    source: Path
-    target: str
+    Nobody but the console or an administrator may be able to exchange a mounted folder: the engine follows a link in
+    its place, as root, after the console has looked.
+    """
+
+    sources: Mapping[str, Path]
     path: str
 
 
@@ -67,10 +70,8 @@ def build_paths(spec: JobSpec, bound: Mapping[str, BoundInput]) -> InputPaths:
 
 def build_mounts(bound: Mapping[str, BoundInput]) -> tuple[Mount, ...]:
     """One read-only mount for each place in the container. Pure."""
-    return tuple(
-        Mount(str(source), target, read_only=True)
-        for target, source in {one.target: one.source for one in bound.values()}.items()
-    )
+    sources = {target: source for one in bound.values() for target, source in one.sources.items()}
+    return tuple(Mount(str(source), target, read_only=True) for target, source in sources.items())
 
 
 def find_real_path(given: PathInput) -> Path | InputFault:
@@ -109,19 +110,26 @@ def _bind(storage: StorageLayout, one: JobInput) -> BoundInput:
         case HubInput():
             return _bind_hub(storage, one)
         case PathInput():
-            real = find_real_path(one)
-            if isinstance(real, InputFault):
-                raise LaunchRefused(real.what, why=real.why, next_step=real.next_step)
-            return BoundInput(real, one.path, one.path)
+            return _bind_path(one)
         case CheckpointInput():
             return _bind_checkpoint(storage, one)
+
+
+def _bind_path(one: PathInput) -> BoundInput:
+    """The whole root is mounted: who may write below it may exchange every folder but the root itself."""
+    found = find_real_path(one)
+    if isinstance(found, InputFault):
+        raise LaunchRefused(found.what, why=found.why, next_step=found.next_step)
+    root = Path(one.root).resolve()
+    # Links below a root that is a link itself may name either of its two places.
+    return BoundInput({one.root: root, str(root): root}, one.path)
 
 
 def _bind_hub(storage: StorageLayout, one: HubInput) -> BoundInput:
     snapshot = None if one.commit is None else storage.hub_snapshot(one.ref.kind, one.ref.repo, one.commit)
     if snapshot is None or not snapshot.is_dir():
         raise NodeFault(f"{one.ref} is not fetched yet", next_step="wait: the job's note says how far it is")
-    return BoundInput(snapshot, str(snapshot), str(snapshot))
+    return BoundInput({str(snapshot): snapshot}, str(snapshot))
 
 
 def _bind_checkpoint(storage: StorageLayout, one: CheckpointInput) -> BoundInput:
@@ -137,4 +145,4 @@ def _bind_checkpoint(storage: StorageLayout, one: CheckpointInput) -> BoundInput
             next_step="submit again with another checkpoint",
         )
     mount = layout.checkpoints_mount
-    return BoundInput(layout.checkpoints, str(mount), str(mount / one.folder))
+    return BoundInput({str(mount): layout.checkpoints}, str(mount / one.folder))

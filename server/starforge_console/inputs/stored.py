@@ -40,7 +40,8 @@ class StoredInputs:
         plain = PurePosixPath(path)
         if ".." in plain.parts or "\0" in path:
             return InputFault("input_outside", f"{path!r} holds '..'", next_step="write the path without it")
-        root = next((one for one in self._roots if Path(plain).is_relative_to(one)), None)
+        around = (one for one in self._roots if Path(plain).is_relative_to(one))
+        root = max(around, key=lambda one: len(one.parts), default=None)  # the whole of it is mounted: the closest one
         if root is None:
             return InputFault(
                 "input_outside", f"{path} is below none of the folders that jobs may read", f"these are {shown}"

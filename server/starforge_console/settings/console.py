@@ -14,6 +14,10 @@ from starforge.contract.launch import Secret
 from starforge_console.errors import SettingsError
 
 LOG_MAX_BYTES: Final = 2 << 30
+_OF_IMAGES: Final = frozenset(
+    Path("/", name)
+    for name in ("bin", "dev", "etc", "lib", "lib64", "opt", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var")
+)
 
 
 class FleetKind(StrEnum):
@@ -290,7 +294,27 @@ def load_settings() -> ConsoleSettings:
             why="every machine could read the ledger and the keys there",
             next_step="put the state directory on a local disk outside of the storage root",
         )
+    _refuse_roots_around(settings)
     return settings
+
+
+def _refuse_roots_around(settings: ConsoleSettings) -> None:
+    """Jobs that read below a data root see the whole of it, in place of what their image holds there."""
+    for root in settings.data_roots:
+        inside = [own for own in (settings.storage_root, settings.paths.console_state_dir) if own.is_relative_to(root)]
+        if inside:
+            raise SettingsError(
+                f"FORGE_DATA_ROOTS names {root}, and {inside[0]} lies there",
+                why="every job that reads below a data root is given the whole of it: it would see what is the "
+                "console's and other jobs'",
+                next_step="name a folder that holds nothing but models and data",
+            )
+        if root in _OF_IMAGES:
+            raise SettingsError(
+                f"FORGE_DATA_ROOTS names {root}",
+                why="it would be mounted in jobs in place of the image's own folder of that name",
+                next_step="name the folders below it that hold models and data",
+            )
 
 
 def unknown_names(environment: dict[str, str]) -> list[str]:

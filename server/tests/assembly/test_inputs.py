@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from server.tests.assembly.support import COMMIT, INPUTS, SPEC, build_assembler, in_flight, open_yard
+from server.tests.assembly.support import ATTEMPT, COMMIT, INPUTS, SPEC, build_assembler, in_flight, open_yard
 from starforge.contract.ids import JobId
 from starforge.contract.launch import LaunchRequest, Mount
 from starforge.errors import LaunchRefused, NodeFault
@@ -38,11 +38,25 @@ def below(folder: Path, text: str) -> tuple[dict[str, Any], JobInputs]:
     return spec(data={"train": path}), {"data.train": PathInput(path=path, root=str(folder / "data"))}
 
 
-def test_a_path_below_a_data_root_is_mounted_where_it_was_named_and_its_links_are_followed_here(tmp_path: Path) -> None:
+def test_the_root_is_mounted_whole_and_the_job_reads_the_path_below_it_as_it_was_named(tmp_path: Path) -> None:
     (tmp_path / "data" / "v2").mkdir(parents=True)
     (tmp_path / "data" / "latest").symlink_to("v2")
     request = prepare(tmp_path, *below(tmp_path, "latest"))
-    assert request.mounts[-1] == Mount(f"{tmp_path}/data/v2", f"{tmp_path}/data/latest", read_only=True)
+    root = f"{tmp_path}/data"
+    assert [mount for mount in request.mounts if "/data" in mount.target] == [Mount(root, root, read_only=True)]
+    assert request.mounts[-1] == Mount(root, root, read_only=True)
+    capsule = StorageLayout(tmp_path / "storage").attempt(ATTEMPT).capsule
+    plan = json.loads((capsule / "capsule.json").read_text())["plan"]
+    assert plan["env"] == {"FORGE_TRAIN_DATA": f"{root}/latest"}
+
+
+def test_a_root_that_is_a_link_is_at_both_of_its_places_so_that_links_below_it_lead_on(tmp_path: Path) -> None:
+    (tmp_path / "share" / "v2").mkdir(parents=True)
+    (tmp_path / "share" / "latest").symlink_to(tmp_path / "share" / "v2")
+    (tmp_path / "data").symlink_to("share")
+    request = prepare(tmp_path, *below(tmp_path, "latest"))
+    real = f"{tmp_path}/share"
+    assert request.mounts[-2:] == (Mount(real, f"{tmp_path}/data", read_only=True), Mount(real, real, read_only=True))
 
 
 def test_a_link_that_leaves_the_data_root_by_now_is_refused(tmp_path: Path) -> None:

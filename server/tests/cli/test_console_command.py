@@ -150,6 +150,17 @@ def test_all_settings_that_cannot_be_used_are_named_at_once(command: Command) ->
         assert f"{name}: " in done.stderr
 
 
+@pytest.mark.parametrize(("root", "why"), [("{tmp}", "lies there"), ("/srv/data:/usr", "image's own")])
+def test_a_data_root_that_would_show_or_hide_too_much_is_refused(
+    command: Command, tmp_path: Path, root: str, why: str
+) -> None:
+    command.env["FORGE_DATA_ROOTS"] = root.format(tmp=tmp_path)
+    done = command("init")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "FORGE_DATA_ROOTS names" in done.stderr
+    assert re.search(why, done.stderr)
+
+
 def test_a_setting_that_nothing_reads_is_told(command: Command) -> None:
     command.env["FORGE_LISTNE"] = "127.0.0.1:1"
     done = command("init")

@@ -38,6 +38,14 @@ def test_a_path_below_a_root_is_found_also_through_links_that_stay_below(stored:
         assert stored.find_path(path) == PathInput(path=path, root=str(tmp_path / "data"))
 
 
+def test_of_roots_in_one_another_the_closest_is_taken(ledger: Database, tmp_path: Path) -> None:
+    inner = tmp_path / "data" / "inner"
+    (inner / "set").mkdir(parents=True)
+    stored = StoredInputs(StorageLayout(tmp_path / "storage"), [tmp_path / "data", inner], ledger)
+    found = stored.find_path(str(inner / "set"))
+    assert found == PathInput(path=str(inner / "set"), root=str(inner))
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

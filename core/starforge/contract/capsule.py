@@ -164,8 +164,9 @@ class CompleteRule(Record):
     """When the training is complete.
 
     `finish`: `report.finish()` was called. `steps`: `total_steps` were reached (None: the count that the trainer
-    itself announces). `file`: a file that matches `path` is there, a glob relative to the work directory or behind a
-    PLACE_ word. `unknown`: true when `report.finish()` was called, else it is not known.
+    itself announces, or wrote into the checkpoint that is gone on from). `file`: a file that matches `path` is there, a
+    glob relative to the work directory or behind a PLACE_ word. `unknown`: true when `report.finish()` was called, else
+    it is not known.
     """
 
     kind: Literal["finish", "steps", "file", "unknown"] = "unknown"

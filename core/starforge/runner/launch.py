@@ -58,10 +58,7 @@ def start_training(capsule: contract.Capsule, desk: Desk) -> Optional[Started]:
     capsule = replace(capsule, plan=resolve_plan(capsule.plan, places, resume))
     mirrored = _mirror(capsule.plan, desk, resume)
     _prepare_work(capsule, desk)
-    total = capsule.plan.complete.total_steps
-    if capsule.plan.complete.kind == "steps" and resume is not None and total is not None and resume.step >= total:
-        text = f"checkpoint {resume.path} is at step {resume.step} of {total}: nothing is left to train"
-        spool.event("note", code="already_complete", message=text)
+    if resume is not None and _has_all_steps(capsule.plan.complete, resume, desk):
         return None
     desk.check()
     report_file = make_report_file()
@@ -114,6 +111,18 @@ def _mirror(plan: contract.Plan, desk: Desk, resume: Optional[Committed]) -> Dic
     from starforge.runner.mirror import mirror_checkpoint  # noqa: PLC0415 - a first attempt does not pay for it
 
     return mirror_checkpoint(plan.resume_mirror, resume, desk.places.ckpt)
+
+
+def _has_all_steps(rule: contract.CompleteRule, resume: Committed, desk: Desk) -> bool:
+    """Say whether nothing is left to train: a framework that goes on from its last step often trains one more."""
+    from starforge.runner.totals import find_total_steps  # noqa: PLC0415 - a first attempt does not pay for it
+
+    total = find_total_steps(rule, resume)
+    if total is None or resume.step < total:
+        return False
+    text = f"checkpoint {resume.path} is at step {resume.step} of {total}: nothing is left to train"
+    desk.spool.event("note", code="already_complete", message=text)
+    return True
 
 
 def _holds_something(directory: str) -> bool:

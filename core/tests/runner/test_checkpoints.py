@@ -1,6 +1,7 @@
 """Checkpoints: when one counts, which one is resumed from, and what a damaged one does."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,67 @@ def test_a_training_that_has_all_its_steps_is_not_started_again(attempt: Attempt
     assert attempt.run() == 0
     assert (attempt.record().complete, attempt.record().reason) == (True, "already_complete")
     assert attempt.events("started") == []
+
+
+def write_trainer_checkpoint(root: Path, step: int, state: object) -> contract.Plan:
+    folder = write_folder(root, step, "model.safetensors")
+    (folder / "trainer_state.json").write_text(state if isinstance(state, str) else json.dumps(state))
+    commit(str(folder), step)
+    return contract.Plan(argv=(), checkpoint=FOLDERS, complete=contract.CompleteRule("steps"))
+
+
+def test_a_training_that_has_all_its_epochs_is_not_started_again(attempt: Attempt, tmp_path: Path) -> None:
+    state = {"global_step": 81, "max_steps": 81, "epoch": 3.0, "num_train_epochs": 3, "log_history": []}
+    plan = write_trainer_checkpoint(tmp_path / "older", 81, state)
+    attempt.prepare("bash", "-c", "echo one more step", plan=plan, resume_from=(str(tmp_path / "older"),))
+
+    assert attempt.run() == 0
+    assert (attempt.record().complete, attempt.record().reason) == (True, "already_complete")
+    assert "step 81 of 81" in attempt.events("note")[0]["message"]
+    assert attempt.events("started") == []
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"global_step": 80, "max_steps": 81},
+        {"global_step": 79, "max_steps": 79},  # of another step than the folder
+        {"global_step": 80, "max_steps": 0},
+        {"global_step": 80, "max_steps": -1},
+        {"global_step": 80, "max_steps": "80"},
+        {"global_step": 80, "max_steps": True},
+        {"global_step": 80},
+        {"max_steps": 80},
+        "[80]",
+        "{",
+        "[" * 100_000,
+    ],
+)
+def test_a_training_of_which_the_total_is_not_known_or_not_reached_goes_on(
+    attempt: Attempt, tmp_path: Path, state: object
+) -> None:
+    plan = write_trainer_checkpoint(tmp_path / "older", 80, state)
+    attempt.prepare("echo", "on", plan=plan, resume_from=(str(tmp_path / "older"),))
+    assert attempt.run() == 0
+    assert attempt.log() == b"on\n"
+
+
+def test_what_a_trainer_wrote_ends_no_job_that_says_by_itself_when_it_is_finished(
+    attempt: Attempt, tmp_path: Path
+) -> None:
+    plan = write_trainer_checkpoint(tmp_path / "older", 80, {"global_step": 80, "max_steps": 80})
+    plan = replace(plan, complete=contract.CompleteRule("finish"))
+    attempt.prepare("echo", "on", plan=plan, resume_from=(str(tmp_path / "older"),))
+    assert attempt.run() == 0
+    assert attempt.log() == b"on\n"
+
+
+def test_the_plans_total_goes_before_what_a_trainer_wrote(attempt: Attempt, tmp_path: Path) -> None:
+    plan = write_trainer_checkpoint(tmp_path / "older", 80, {"global_step": 80, "max_steps": 80})
+    plan = replace(plan, complete=contract.CompleteRule("steps", 90))
+    attempt.prepare("echo", "on", plan=plan, resume_from=(str(tmp_path / "older"),))
+    assert attempt.run() == 0
+    assert attempt.log() == b"on\n"
 
 
 def test_a_job_commits_its_own_checkpoints(attempt: Attempt) -> None:

@@ -1,5 +1,6 @@
 """Jobs in the ledger: admitted once, wished to stop, deleted."""
 
+import json
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -15,6 +16,7 @@ from starforge_console.ledger.inputs import list_starting_from, write_inputs
 from starforge_console.ledger.lineages import Lineage, keep_lineage
 from starforge_console.ledger.moves import Change, Guard, JobRef, enter, move, note_timeline
 from starforge_console.ledger.pools import write_pools
+from starforge_console.ledger.removals import is_checkpoint_removed
 from starforge_console.ledger.tables import (
     attempt_outputs,
     attempts,
@@ -23,6 +25,7 @@ from starforge_console.ledger.tables import (
     idempotency,
     jobs,
     lineages,
+    removals,
 )
 
 
@@ -72,9 +75,13 @@ def admit(connection: Connection, job: NewJob, key: SubmitKey | None, now: float
     start = job.inputs.get(START)
     if isinstance(start, CheckpointInput) and not _exists(connection, start.job):
         raise Conflict(f"job {start.job} was deleted meanwhile", next_step="start from another checkpoint")
+    if isinstance(start, CheckpointInput) and is_checkpoint_removed(connection, start):
+        what = f"the checkpoint of step {start.step} of job {start.job} was removed meanwhile"
+        raise Conflict(what, why="the console keeps only some of an ended job", next_step="start from another one")
     values: dict[str, Any] = {one.name: getattr(job, one.name) for one in fields(job)}
     values |= {"pools": write_pools(job.pools), "inputs": write_inputs(job.inputs)}
     values["starts_from"] = start.job if isinstance(start, CheckpointInput) else None
+    values["workspace"] = json.loads(job.spec).get("spec", {}).get("workspace", {}).get("digest")
     values["retries_left"] = values.pop("retries")
     lineage: Lineage = values.pop("lineage")
     told = f"the spec of {lineage.rerun_of}, submitted again" if lineage.rerun_of else ""
@@ -171,7 +178,7 @@ def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
 def delete_job(connection: Connection, job_id: JobId) -> list[AttemptId]:
     """Remove an ended job's record; gives its attempts. Raises as `list_deletable`."""
     found = list_deletable(connection, job_id)
-    for told in (attempt_outputs, event_marks):
+    for told in (removals, attempt_outputs, event_marks):
         connection.execute(delete(told).where(told.c.attempt.in_(found)))
     for table in (events, idempotency, attempts, lineages):
         connection.execute(delete(table).where(table.c.job_id == job_id))

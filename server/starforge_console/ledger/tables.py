@@ -142,6 +142,8 @@ jobs = Table(
     Column("inputs", Text),
     # The job whose checkpoint this one starts from.
     Column("starts_from", Text, index=True),
+    # The digest of its packed workspace.
+    Column("workspace", Text, index=True),
     Index("ix_jobs_state_submitted_at", "state", "submitted_at"),
     Index("ix_jobs_submitted_at_id", "submitted_at", "id"),
 )
@@ -254,6 +256,18 @@ attempt_secrets = Table(
     Column("sealed", LargeBinary),
 )
 """What each attempt was given of its owner's secrets."""
+
+removals = Table(
+    "removals",
+    ledger,
+    Column("attempt", Text, ForeignKey("attempts.id"), primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("bytes", BigInteger),
+    Column("done_at", Float, index=True),
+)
+"""What retention removed of an attempt: written before anything goes, `done_at` once all of it has gone."""
 
 nodes = Table(
     "nodes",

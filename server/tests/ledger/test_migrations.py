@@ -17,7 +17,7 @@ from starforge_console.ledger.database import MIGRATIONS, upgrade_schema
 
 _LATER_TABLES = (
     *(tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages),
-    *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets),
+    *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets, tables.removals),
 )
 
 
@@ -81,8 +81,9 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             connection.execute(update(tables.jobs).values(pools=nameless))
             for later in _LATER_TABLES:
                 later.drop(connection)
-            connection.exec_driver_sql("DROP INDEX ix_jobs_starts_from")
-            later_columns = {"jobs": ("waiting", "inputs", "starts_from"), "users": ("team",)}
+            for index in ("starts_from", "workspace"):
+                connection.exec_driver_sql(f"DROP INDEX ix_jobs_{index}")
+            later_columns = {"jobs": ("waiting", "inputs", "starts_from", "workspace"), "users": ("team",)}
             for table, columns in (
                 *later_columns.items(),
                 ("attempts", ("capsule_digest", "runner_digest")),

@@ -142,6 +142,8 @@ jobs = Table(
     Column("inputs", Text),
     # The job whose checkpoint this one starts from.
     Column("starts_from", Text, index=True),
+    # What the image's registry said that its tag means when the job was admitted; NULL where nobody told.
+    Column("image_digest", Text),
     # The digest of its packed workspace.
     Column("workspace", Text, index=True),
     Index("ix_jobs_state_submitted_at", "state", "submitted_at"),
@@ -172,6 +174,8 @@ attempts = Table(
     Column("costs_retry", Boolean, nullable=False),
     Column("gpus", Text, nullable=False),
     Column("image_id", Text),
+    # Of the image that ran, at the registry that its name says.
+    Column("image_digest", Text),
     # Of the capsule that the attempt was assembled with, and of the runner in it.
     Column("capsule_digest", Text),
     Column("runner_digest", Text),

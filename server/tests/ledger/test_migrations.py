@@ -83,11 +83,12 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
                 later.drop(connection)
             for index in ("starts_from", "workspace"):
                 connection.exec_driver_sql(f"DROP INDEX ix_jobs_{index}")
-            later_columns = {"jobs": ("waiting", "inputs", "starts_from", "workspace"), "users": ("team",)}
-            for table, columns in (
-                *later_columns.items(),
-                ("attempts", ("capsule_digest", "runner_digest")),
-            ):
+            later_columns = {
+                "jobs": ("waiting", "inputs", "starts_from", "workspace", "image_digest"),
+                "users": ("team",),
+                "attempts": ("capsule_digest", "runner_digest", "secrets", "image_digest"),
+            }
+            for table, columns in later_columns.items():
                 for column in columns:
                     connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0002'")

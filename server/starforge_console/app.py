@@ -3,10 +3,8 @@
 import asyncio
 import contextlib
 import os
-import socket
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,12 +12,6 @@ import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from starforge.containers.engine import Engine
-from starforge.containers.gpus import GpuSource, MadeUpGpus, NvidiaSmi
-from starforge.containers.host import ContainerHost
-from starforge.containers.settings import GpuRuntime, HostSettings, StorageMark
-from starforge.contract.executor import Executor
-from starforge.contract.launch import Secret
 from starforge.recipes.catalog import load_catalog
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.admission.admit import Admission
@@ -29,10 +21,10 @@ from starforge_console.assembly.assembler import Assembler, AssemblySettings
 from starforge_console.assembly.capsule import store_runner
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.assembly.tokens import attempt_token, load_or_make_key
+from starforge_console.backends import Backends
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import SystemClock
 from starforge_console.errors import SettingsError
-from starforge_console.executors.local import LocalExecutor
 from starforge_console.fleets.administration import Administration, AdministrationParts
 from starforge_console.fleets.console_key import KEY_FILE
 from starforge_console.fleets.directory import Directory
@@ -56,11 +48,10 @@ from starforge_console.inputs.hub import Hub
 from starforge_console.inputs.shelf import Shelf, ShelfParts
 from starforge_console.inputs.stored import StoredInputs
 from starforge_console.ledger.database import Database, lock_state
-from starforge_console.ledger.fleets import Fleet
 from starforge_console.scheduler.control import Scheduler
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.loop import Loop
-from starforge_console.settings.console import ConsoleSettings, FleetKind
+from starforge_console.settings.console import ConsoleSettings
 from starforge_console.telemetry.metrics import IngestCounters
 from starforge_console.wakeups import INPUTS, Wakeups
 from starforge_console.web.api import build_api
@@ -118,7 +109,7 @@ class _StateLock:
 
 async def _run(settings: ConsoleSettings) -> None:
     async with _ground(settings) as ground:
-        served = ServedFleets(ground.ledger, partial(_build_executor, ground), ground.wakeups, ground.clock)
+        served = ServedFleets(ground.ledger, _build_backends(ground).build, ground.wakeups, ground.clock)
         await served.load()
         known = KnownFleets(served)
         counters = IngestCounters(ground.registry)
@@ -225,33 +216,14 @@ async def _ground(settings: ConsoleSettings) -> AsyncIterator[_Ground]:
         series.close()
 
 
-def _build_executor(ground: _Ground, fleet: Fleet) -> Executor:
-    if fleet.kind == FleetKind.LOCAL:
-        return _build_local(ground, fleet)
-    if fleet.kind == FleetKind.NODE:
-        return _build_node(ground, fleet)
-    raise SettingsError(
-        f"fleet {fleet.name!r} is of kind {fleet.kind!r}, which this release does not serve",
-        next_step="run a release that serves it",
+def _build_backends(ground: _Ground) -> Backends:
+    return Backends(
+        settings=ground.settings,
+        install=ground.install,
+        storage=ground.storage,
+        directory=ground.directory,
+        hardware=ground.hardware,
     )
-
-
-def _build_node(ground: _Ground, fleet: Fleet) -> Executor:
-    from starforge_console.executors.node.fleet import NodeExecutor  # noqa: PLC0415 - brings in a client of HTTP
-    from starforge_console.executors.node.link import LinkSettings  # noqa: PLC0415 - the same
-
-    node = ground.settings.node
-    token = node.node_token.get_secret_value()
-    ground.directory.serve_legacy(fleet.name, node.node_addresses.split())
-    settings = LinkSettings(
-        install=ground.install.id,
-        storage_id=ground.install.storage_id,
-        key_file=ground.settings.paths.console_state_dir / KEY_FILE,
-        request_timeout_s=node.node_request_timeout_s,
-        launch_timeout_s=node.node_launch_timeout_s,
-        legacy_token=Secret(token) if token else None,
-    )
-    return NodeExecutor(fleet.name, ground.directory, settings, ground.hardware.find)
 
 
 def _build_registration(ground: _Ground) -> Registration:
@@ -294,23 +266,6 @@ def _fleet_services(ground: _Ground, served: ServedFleets) -> FleetServices:
         hardware=ground.hardware,
         administration=administration,
     )
-
-
-def _build_local(ground: _Ground, fleet: Fleet) -> Executor:
-    local, paths = ground.settings.local, ground.settings.paths
-    host_settings = HostSettings(
-        install=ground.install.id,
-        node=socket.gethostname(),
-        state_dir=paths.console_state_dir / "host",
-        secrets_root=paths.secrets_dir / ground.install.id,  # a daemon of another install may share it
-        gpu_runtime=local.gpu_runtime,
-        storage=StorageMark(root=ground.storage.root, content=ground.install.storage_id),
-    )
-    gpus: GpuSource = NvidiaSmi(local.local_gpu_count)
-    if local.gpu_runtime is GpuRuntime.NONE:
-        gpus = MadeUpGpus(local.local_gpu_count, local.local_gpu_name or "made-up GPU", socket.gethostname())
-    host = ContainerHost(Engine(str(local.docker_socket)), gpus, host_settings)
-    return LocalExecutor(host, fleet.name, ground.hardware.find)
 
 
 def _build_stores(ground: _Ground) -> Stores:

@@ -86,7 +86,7 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             later_columns = {
                 "jobs": ("waiting", "inputs", "starts_from", "workspace", "image_digest"),
                 "users": ("team",),
-                "attempts": ("capsule_digest", "runner_digest", "secrets", "image_digest"),
+                "attempts": ("capsule_digest", "runner_digest", "image_digest"),
             }
             for table, columns in later_columns.items():
                 for column in columns:

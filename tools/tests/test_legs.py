@@ -92,6 +92,10 @@ def _run_legs(folder: Path, *names: str, suite: str = SUITE, allow: str = "") ->
         folder,
         {"tests/floors.toml": floors, "pyproject.toml": ini, "test_it.py": suite},
     )
+    return _call_legs(folder, *names, allow=allow)
+
+
+def _call_legs(folder: Path, *names: str, allow: str = "") -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "ALLOW_SKIP": allow}
     argv = [sys.executable, "-m", "tools.legs", *names]
     return subprocess.run(argv, cwd=folder, env=env, check=False, capture_output=True, text=True, timeout=100)
@@ -121,3 +125,26 @@ def test_a_leg_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) 
     done = _run_legs(tmp_path, "e2e-nothing")
     assert done.returncode == 2
     assert "no leg is called e2e-nothing; known: all, parts" in done.stdout
+
+
+MEETING = """
+def test_meets_the_other(pytestconfig) -> None:
+    with open(pytestconfig.rootpath / "pipe", "{way}"):  # waits until the other leg has opened the other end
+        pass
+"""
+
+
+def test_lanes_run_side_by_side_and_each_leg_prints_its_lines_together(tmp_path: Path) -> None:
+    floors = "".join(
+        f'[leg.{name}]\nselect = ["test_{name}.py"]\nfloor = 1\nci = true\nlane = {lane}\n'
+        for lane, name in enumerate(("one", "two"), 1)
+    )
+    ini = '[tool.pytest.ini_options]\naddopts = ["-p", "tools.lastline"]\n'
+    suites = {f"test_{name}.py": MEETING.format(way=way) for name, way in (("one", "w"), ("two", "r"))}
+    build_tree(tmp_path, {"tests/floors.toml": floors, "pyproject.toml": ini, **suites})
+    os.mkfifo(tmp_path / "pipe")
+    done = _call_legs(tmp_path, "--ci")
+    lines = done.stdout.splitlines()
+    assert (done.returncode, lines[-1]) == (0, "2 passed, 0 failed, 0 skipped")
+    begun = [lines.index(f"leg {name}") for name in ("one", "two")]
+    assert "1 passed, 0 failed, 0 skipped" in lines[min(begun) : max(begun)]

@@ -141,7 +141,7 @@ def take_picture(fleet: Farm, submitted: Sequence[str], *, asking: bool = True) 
 
 
 def _count_starts(runs: Path) -> Counter[str]:
-    files = runs.glob("*/out/starts")
+    files = [*runs.glob("*/out/starts"), *runs.glob("*/out-*/starts")]
     return Counter(attempt for file in files for attempt in file.read_text().split())
 
 

@@ -95,12 +95,13 @@ class Work:
         assert answer.status == 202, answer
 
     def out(self, job: str) -> Path:
-        return self.console.storage / "runs" / job / "out"
+        """Where its newest attempt that was prepared leaves its outputs."""
+        return list_outputs(self.console.storage / "runs" / job)[-1]
 
     def starts(self, job: str) -> list[str]:
         """Which attempts' scripts ran, in order; one that ran twice is there twice."""
-        file = self.out(job) / "starts"
-        return file.read_text().split() if file.exists() else []
+        files = [out / "starts" for out in list_outputs(self.console.storage / "runs" / job)]
+        return [attempt for file in files if file.exists() for attempt in file.read_text().split()]
 
     def node_of(self, job: str) -> str:
         """Where its newest attempt was sent."""
@@ -211,3 +212,9 @@ def make_work(fleet: Farm, probe: Experiment) -> Work:
 
 def _write_script(tar: tarfile.TarFile, script: str) -> None:
     add(tar, "experiments/probe/train.sh", f"#!/usr/bin/env bash\n{script}".encode(), mode=0o755)
+
+
+def list_outputs(run: Path) -> list[Path]:
+    """The folders of outputs of a job's run, oldest first: another one begins after a lost attempt."""
+    later = sorted(run.glob("out-*"), key=lambda folder: int(folder.name.removeprefix("out-")))
+    return [run / "out", *later]

@@ -10,7 +10,7 @@ from starforge.cli.follow import CURVE_POINTS, describe_curve, find_plot, paint_
 from starforge.cli.output import find_width, join_lines, json_option, print_json, print_table, render_row, say
 from starforge.cli.session import open_console
 from starforge.client.console import Console
-from starforge.contract.api import CheckpointView, Curve, EventView, InputView, JobDetail, JobView, Outputs
+from starforge.contract.api import CheckpointView, Curve, EventView, FileView, InputView, JobDetail, JobView, Outputs
 from starforge.contract.states import JobState
 from starforge.errors import NotFound
 from starforge.logtext import clean_line
@@ -18,6 +18,7 @@ from starforge.wording import describe_bytes, describe_duration, describe_neares
 
 STATES: Final = tuple(str(state) for state in JobState)
 _SHOWN_DIGITS: Final = 12
+_FIRST_FOLDER: Final = FileView.model_fields["folder"].default
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -168,7 +169,10 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
         click.echo(render_row(f"  {at}  ", _describe_event(event), width))
     for artifact in outputs.artifacts:
-        say(f"  artifact    {clean_line(artifact.path)} ({describe_bytes(artifact.bytes)})")
+        path = artifact.path if artifact.folder == _FIRST_FOLDER else f"{artifact.folder}/{artifact.path}"
+        say(f"  artifact    {clean_line(path)} ({describe_bytes(artifact.bytes)})")
+    for folder in sorted({one.folder for one in outputs.artifacts} - {_FIRST_FOLDER}):
+        say(f"              {clean_line(folder)} is apart since the attempt before it was lost with its machine")
     if not outputs.artifacts and any(one.committed for one in outputs.checkpoints):
         say("  artifact    none: what the job trained is its newest checkpoint")
     for checkpoint in outputs.checkpoints:

@@ -307,6 +307,8 @@ class FileView(Answer):
     path: str
     bytes: int
     sha256: str | None = None
+    folder: str = Field(default="out", description="the folder of the run; `out-N` since the attempt before N was lost")
+    storage_path: str | None = Field(default=None, description="where it lies on the storage, as the console sees it")
 
 
 class CheckpointView(Answer):

@@ -73,6 +73,8 @@ ENV_JOB = "FORGE_JOB"
 ENV_ATTEMPT = "FORGE_ATTEMPT"  # also in the container's environment
 ENV_ATTEMPT_NUMBER = "FORGE_ATTEMPT_NUMBER"
 ENV_OUT_DIR = "FORGE_OUT_DIR"  # outputs kept over attempts; also in the container's environment
+# What earlier attempts left in other folders, newest first, between colons; read-only, unset where there are none.
+ENV_EARLIER_OUT_DIRS = "FORGE_EARLIER_OUT_DIRS"
 ENV_CKPT_DIR = "FORGE_CKPT_DIR"  # this attempt's checkpoints
 ENV_RESUME_FROM = "FORGE_RESUME_FROM"  # newest committed checkpoint; unset when there is none
 ENV_SPEC = "FORGE_SPEC"  # path of RESOLVED_CONFIG_FILE

@@ -27,6 +27,8 @@ class Binding:
     fleet: str
     attempt_dir: str
     out_dir: str
+    earlier_out_dirs: tuple[str, ...] = ()
+    """What earlier attempts left in other folders, newest first, to be read alone."""
     model_cache_dir: str
     capsule_digest: Digest
 
@@ -47,6 +49,8 @@ def spec_to_env(spec: JobSpec, binding: Binding) -> dict[str, str]:
         c.ENV_CKPT_DIR: f"{binding.attempt_dir}/{c.CKPT_DIRECTORY}",
         c.ENV_CAPSULE_DIGEST: binding.capsule_digest,
     }
+    if binding.earlier_out_dirs:
+        platform[c.ENV_EARLIER_OUT_DIRS] = ":".join(binding.earlier_out_dirs)
     offline = {"HF_HUB_OFFLINE": "1"} if _reads_the_hub(spec) else {}
     return {
         **below,

@@ -330,6 +330,16 @@ def test_a_checkpoint_is_shown_with_its_place_and_how_to_start_from_it(
     assert "artifact    none: what the job trained is its newest checkpoint" in shown
 
 
+def test_outputs_from_before_and_after_a_lost_attempt_are_told_apart(
+    sf: Sf, state: ConsoleState, ended_job: str
+) -> None:
+    artifacts = [{"path": "a", "bytes": 1}, {"path": "a", "bytes": 2, "folder": "out-2"}]
+    state.answers[f"GET /jobs/{ended_job}/outputs"] = {"artifacts": artifacts, "checkpoints": []}
+    shown = sf("job", "show", ended_job).out
+    assert "  artifact    a (1 B)\n  artifact    out-2/a (2 B)\n" in shown
+    assert "out-2 is apart since the attempt before it was lost with its machine\n" in shown
+
+
 HOSTILE = "\x1b]0;owned\x07\x1b[2K\r\u202egpj"
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,9 @@ from starforge_console.assembly.layout import AttemptLayout, StorageLayout
 from starforge_console.assembly.tokens import attempt_token
 from starforge_console.domain.inputs import HubInput, JobInputs
 from starforge_console.domain.job import JobInFlight
+from starforge_console.domain.outputs import decide_outputs, list_earlier_outputs
 from starforge_console.ledger.database import Database
+from starforge_console.ledger.endings import list_lost_attempts
 from starforge_console.ledger.fleets import Fleet
 from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.jobs import load_spec
@@ -81,9 +83,11 @@ class Assembler:
             LaunchRefused: the method is not published here any more, the workspace is gone, or an input cannot be had.
 
         """
-        text, inputs = await self._ledger.read(lambda c: (load_spec(c, job.id), load_inputs(c, job.id)))
+        text, inputs, lost = await self._ledger.read(
+            lambda c: (load_spec(c, job.id), load_inputs(c, job.id), list_lost_attempts(c, job.id))
+        )
         self._require_had(inputs)
-        request, runner = await asyncio.to_thread(self._prepare, parse_jobspec(json.loads(text)), inputs, job)
+        request, runner = await asyncio.to_thread(self._prepare, parse_jobspec(json.loads(text)), inputs, job, lost)
         capsule = request.capsule_digest
         await self._ledger.write(lambda c: note_assembled(c, request.attempt, capsule, runner))
         return request
@@ -103,7 +107,9 @@ class Assembler:
             if refusal:
                 raise LaunchRefused(f"an input cannot be had: {refusal}", next_step="mend that, then submit again")
 
-    def _prepare(self, spec: JobSpec, inputs: JobInputs, job: JobInFlight) -> tuple[LaunchRequest, Digest]:
+    def _prepare(
+        self, spec: JobSpec, inputs: JobInputs, job: JobInFlight, lost: Collection[int]
+    ) -> tuple[LaunchRequest, Digest]:
         recipe = self._catalog.get(spec.spec.recipe.name)
         if recipe is None:
             raise LaunchRefused(
@@ -111,12 +117,12 @@ class Assembler:
             )
         self._mounted.require()
         self._require_workspace(Digest(spec.spec.workspace.digest))
-        placed = self._place(spec, job, bind_inputs(self._settings.storage, inputs))
+        placed = self._place(spec, job, bind_inputs(self._settings.storage, inputs), lost)
         storage = self._settings.storage
         layout = storage.attempt(placed.attempt)
         owner = None if placed.user is None else parse_user(placed.user)
         try:
-            make_folders(layout.writable(), owner)
+            make_folders((*layout.writable(), placed.out), owner)
             make_own_folders(layout.own())
             digest = write_capsule(layout.capsule, build_capsule(spec, recipe, placed), self._settings.runner)
             runner = load_runner_digest(layout.capsule)
@@ -137,10 +143,14 @@ class Assembler:
                 next_step="submit again",
             )
 
-    def _place(self, spec: JobSpec, job: JobInFlight, inputs: Mapping[str, BoundInput]) -> Placed:
+    def _place(
+        self, spec: JobSpec, job: JobInFlight, inputs: Mapping[str, BoundInput], lost: Collection[int]
+    ) -> Placed:
         fleet = self._fleets[job.attempt.target.fleet]
         uid, gid = self._settings.job_user
         user = {None: f"{uid}:{gid}", IMAGE_USER: None}.get(fleet.user, fleet.user)
+        number, storage = job.attempt.number, self._settings.storage
+        earlier = [storage.outputs(job.id, first) for first in list_earlier_outputs(number, lost)]
         resumes = spec.spec.lifecycle.resume == "auto"
         return Placed(
             attempt=job.attempt.id,
@@ -149,6 +159,8 @@ class Assembler:
             network=fleet.network,
             user=user,
             ingest_url=self._settings.ingest_url,
+            out=storage.outputs(job.id, decide_outputs(number, lost)),
+            earlier_out=[one for one in earlier if one.is_dir() and not one.is_symlink()],
             resume_from=self._older_checkpoints(job.attempt.id) if resumes else (),
             inputs=inputs,
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from starforge.contract import capsule as c
 from starforge.contract.environment import Binding, spec_to_env
@@ -21,7 +22,8 @@ class Placed:
     """What the console knows of an attempt when it is assembled.
 
     `user` is `uid:gid`, or None for the image's own user. `resume_from` are older attempts that left checkpoints,
-    newest first. `inputs` is where what the job reads beside its workspace lies, by the member of the spec.
+    newest first. `out` is where its outputs go, `earlier_out` where those went that it only reads, newest first.
+    `inputs` is where what the job reads beside its workspace lies, by the member of the spec.
     """
 
     attempt: AttemptId
@@ -30,6 +32,8 @@ class Placed:
     network: Network
     user: str | None
     ingest_url: str
+    out: Path
+    earlier_out: Sequence[Path] = ()
     resume_from: Sequence[AttemptLayout] = ()
     inputs: Mapping[str, BoundInput] = field(default_factory=dict)
 
@@ -85,7 +89,8 @@ def build_request(
         number=number,
         fleet=placed.fleet,
         attempt_dir=str(layout.root),
-        out_dir=str(layout.out),
+        out_dir=str(placed.out),
+        earlier_out_dirs=tuple(map(str, placed.earlier_out)),
         model_cache_dir=str(layout.root / "home" / ".cache" / "huggingface"),
         capsule_digest=capsule_digest,
     )
@@ -121,7 +126,8 @@ def _build_mounts(spec: JobSpec, placed: Placed, storage: StorageLayout) -> tupl
         Mount(str(layout.root), str(layout.root), read_only=False),
         Mount(str(layout.capsule), str(layout.mount), read_only=True),
         Mount(str(layout.checkpoints), str(layout.checkpoints_mount), read_only=False),
-        Mount(str(layout.out), str(layout.out), read_only=False),
+        Mount(str(placed.out), str(placed.out), read_only=False),
+        *(Mount(str(one), str(one), read_only=True) for one in placed.earlier_out),
         Mount(str(workspace), WORKSPACE_IN_CONTAINER, read_only=True),
         *(Mount(str(one.checkpoints), str(one.checkpoints_mount), read_only=True) for one in placed.resume_from),
         *build_mounts(placed.inputs),

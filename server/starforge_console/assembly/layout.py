@@ -8,6 +8,7 @@ from starforge.containers.storage import MARK_FILE
 from starforge.contract import capsule
 from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
 from starforge_console.blobs.places import locate_blob
+from starforge_console.domain.outputs import name_outputs
 
 WORKSPACE_IN_CONTAINER: Final = "/opt/starforge/workspace.tar"
 
@@ -17,7 +18,6 @@ class AttemptLayout:
     """The folders and files of one attempt."""
 
     root: Path
-    out: Path
     capsule: Path
     """The capsule as the console writes it, mounted read-only at `mount`. It lies outside of `root`, which the job may
     write: inside, a job that runs as root could change it under its own runner."""
@@ -51,9 +51,9 @@ class AttemptLayout:
         return self.root / capsule.CKPT_DIRECTORY
 
     def writable(self) -> tuple[Path, ...]:
-        """The folders that the job writes to, each made for its user."""
+        """The folders that the attempt alone writes to, each made for its user."""
         names = (capsule.WORK_DIRECTORY, capsule.SPOOL_DIRECTORY, capsule.node_directory(0), "home")
-        return (self.root, *(self.root / name for name in names), self.checkpoints, self.out)
+        return (self.root, *(self.root / name for name in names), self.checkpoints)
 
     def own(self) -> tuple[Path, ...]:
         """The folders that the console alone writes to, and the places of mounts."""
@@ -84,10 +84,13 @@ class StorageLayout:
         run = self.run(job)
         return AttemptLayout(
             root=run / "attempts" / str(number),
-            out=run / "out",
             capsule=run / "capsules" / str(number),
             kept=run / "checkpoints" / str(number),
         )
+
+    def outputs(self, job: JobId, first: int) -> Path:
+        """What the attempts of `job` from `first` on leave: see `starforge_console.domain.outputs`."""
+        return self.run(job) / name_outputs(first)
 
     def hub_snapshot(self, kind: str, repo: str, commit: str) -> Path:
         """A model's or dataset's files at one commit. It is there once all of them are."""

@@ -13,6 +13,7 @@ from starforge.contract.ids import AttemptId
 from starforge.errors import Busy
 from starforge_console.assembly.layout import AttemptLayout, StorageLayout
 from starforge_console.clock import Clock
+from starforge_console.domain.outputs import decide_outputs
 from starforge_console.ingest.bounds import describe_cap
 from starforge_console.ingest.catch_up import CaughtUp, Reach, Stop, catch_up
 from starforge_console.ingest.engine_words import SEAM_BYTES, EngineWords, Speaks, WordsLost, find_news, find_own_words
@@ -21,7 +22,7 @@ from starforge_console.ingest.outputs import list_artifacts, list_checkpoints
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.spool import StrangeFile, open_file
 from starforge_console.ingest.streams import STREAMS, Stores
-from starforge_console.ledger.endings import EndedAttempt
+from starforge_console.ledger.endings import EndedAttempt, list_lost_attempts
 from starforge_console.ledger.reports import ReportingAttempt, list_outputs, tell_once
 
 EXIT_RECORD_BYTES: Final = 64 << 10
@@ -132,7 +133,10 @@ class Finaliser:
     async def _build_outputs(
         self, attempt: ReportingAttempt, layout: AttemptLayout, *, has_record: bool
     ) -> dict[str, Any]:
-        told = await self._ledger.read(lambda c: list_outputs(c, attempt.id))
+        told, lost = await self._ledger.read(
+            lambda c: (list_outputs(c, attempt.id), list_lost_attempts(c, attempt.job))
+        )
+        out = self._storage.outputs(attempt.job, decide_outputs(attempt.number, lost))
         artifacts = {
             output.path: {"path": output.path, "bytes": output.bytes, "sha256": output.sha256}
             for output in told
@@ -142,7 +146,7 @@ class Finaliser:
         try:
             checkpoints = await asyncio.to_thread(list_checkpoints, layout.kept)
             if not has_record:  # the runner did not get to telling what is there
-                for found in await asyncio.to_thread(list_artifacts, layout.out):
+                for found in await asyncio.to_thread(list_artifacts, out):
                     artifacts.setdefault(self._masker.clean(attempt.id, found["path"]), found)
         except StrangeFile as error:
             await self._tell(attempt, "strange_outputs", str(error))

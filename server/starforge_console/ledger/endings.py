@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, select, update
 
 from starforge.contract.ids import AttemptId, JobId
-from starforge.contract.states import HOLDS_A_PLACE
+from starforge.contract.states import HOLDS_A_PLACE, Reason
 from starforge_console.ledger.tables import attempts, jobs
 
 
@@ -71,6 +71,12 @@ def hurry_cleanup(connection: Connection, job: JobId) -> int:
     mine = (attempts.c.job_id == job) & attempts.c.cleaned_at.is_(None)
     connection.execute(update(attempts).where(mine, attempts.c.finalised_at.is_not(None)).values(finalised_at=0.0))
     return len(list_unclean_of(connection, job))
+
+
+def list_lost_attempts(connection: Connection, job: JobId) -> tuple[int, ...]:
+    """The numbers of the job's attempts that were lost with their machine."""
+    lost = (attempts.c.job_id == job) & (attempts.c.reason == Reason.NODE_LOST.value)
+    return tuple(connection.execute(select(attempts.c.number).where(lost)).scalars().all())
 
 
 def list_unclean_of(connection: Connection, job: JobId) -> Sequence[AttemptId]:

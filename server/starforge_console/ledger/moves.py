@@ -104,7 +104,9 @@ def move(
         return None
     attempt_values = {**_times_of_attempt(steps, reason, guard.now), **change.attempt}
     if attempt_values and job.attempt is not None:
-        connection.execute(update(attempts).where(attempts.c.id == job.attempt).values(attempt_values))
+        # The job's newest attempt may be over already, as in a queue or a pause: how it ended stays as it was.
+        living = (attempts.c.id == job.attempt) & attempts.c.ended_at.is_(None)
+        connection.execute(update(attempts).where(living).values(attempt_values))
     _write_events(connection, job, list(zip(steps, reasons, strict=True)), guard.now, change.note)
     return JobRef(id=job.id, state=state, version=job.version + 1, attempt=job.attempt, number=job.number)
 

@@ -19,11 +19,13 @@ from starforge.contract.api import (
     ProfileView,
     WaitView,
 )
-from starforge.contract.ids import AttemptId, is_job_id
+from starforge.contract.ids import AttemptId, is_job_id, job_of
+from starforge.contract.states import Reason
 from starforge.errors import InputError
 from starforge.hardware.profiles import Profile
 from starforge.recipes.model import Recipe
 from starforge_console.assembly.layout import StorageLayout
+from starforge_console.domain.outputs import decide_outputs
 from starforge_console.ledger.lineages import LineageRecord
 from starforge_console.ledger.listing import JobLine
 from starforge_console.ledger.reports import Output
@@ -107,21 +109,26 @@ def build_outputs(
     attempts: Sequence[AttemptRecord], told: Mapping[AttemptId, Sequence[Output]], storage: StorageLayout
 ) -> Outputs:
     """What a job's attempts left. `told` holds what those said whose spool was not read to its end yet."""
-    artifacts: dict[str, FileView] = {}
+    artifacts: dict[tuple[int, str], FileView] = {}
     checkpoints: list[CheckpointView] = []
+    lost = [attempt.number for attempt in attempts if attempt.reason == Reason.NODE_LOST.value]
     for attempt in attempts:
+        first = decide_outputs(attempt.number, lost)
+        out = storage.outputs(job_of(AttemptId(attempt.id)), first)
         kept = storage.attempt(AttemptId(attempt.id)).kept
         left = attempt.outputs if attempt.outputs is not None else _as_left(told.get(AttemptId(attempt.id), ()))
         for artifact in left.get("artifacts", ()):
-            view = FileView.model_validate(artifact)
-            artifacts[view.path] = view  # a later attempt writes over what an earlier one left
+            view = FileView.model_validate(
+                {**artifact, "folder": out.name, "storage_path": str(out / artifact["path"])}
+            )
+            artifacts[first, view.path] = view  # a later attempt writes over what an earlier one left
         checkpoints += [
             CheckpointView.model_validate(
                 {**checkpoint, "attempt": attempt.number, "storage_path": str(kept / checkpoint["path"])}
             )
             for checkpoint in left.get("checkpoints", ())
         ]
-    return Outputs(artifacts=tuple(artifacts[path] for path in sorted(artifacts)), checkpoints=tuple(checkpoints))
+    return Outputs(artifacts=tuple(artifacts[one] for one in sorted(artifacts)), checkpoints=tuple(checkpoints))
 
 
 def _as_left(told: Sequence[Output]) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def test_each_folder_has_the_rights_of_who_writes_it(tmp_path: Path) -> None:
     }
     assert oct(yard.layout.capsule.stat().st_mode & 0o777) == "0o755"
     assert oct(root.stat().st_mode & 0o777) == "0o750"
-    assert oct(yard.layout.out.stat().st_mode & 0o777) == "0o750"
+    assert oct(yard.storage.outputs(in_flight().id, 1).stat().st_mode & 0o777) == "0o750"
     assert oct(yard.layout.checkpoints.stat().st_mode & 0o777) == "0o750"
     assert oct(yard.layout.kept.stat().st_mode & 0o777) == "0o755"
     assert {path.stat().st_uid for path in yard.layout.writable()} == {OWNER[0]}

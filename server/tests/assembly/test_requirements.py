@@ -1,5 +1,6 @@
 """What the image and the machine must offer before a training process starts."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,15 @@ from starforge.contract.launch import Network
 from starforge.recipes.catalog import load_method
 from starforge_console.assembly.build import Placed, build_capsule
 
-PLACED = Placed(attempt=ATTEMPT, install="i", fleet="here", network=Network.BRIDGE, user=None, ingest_url=INGEST_URL)
+PLACED = Placed(
+    attempt=ATTEMPT,
+    install="i",
+    fleet="here",
+    network=Network.BRIDGE,
+    user=None,
+    ingest_url=INGEST_URL,
+    out=Path("/storage/runs/j/out"),
+)
 
 
 def requirements_of(method: str, *pools: dict[str, Any]) -> Requirements:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, insert
 
 from server.tests.assembly.support import ATTEMPT, SPEC, Yard, in_flight, open_yard
 from starforge.contract.ids import Digest
@@ -16,6 +17,7 @@ from starforge.errors import LaunchRefused, NodeFault
 from starforge_console.assembly.capsule import _create
 from starforge_console.assembly.tokens import load_or_make_key
 from starforge_console.errors import SettingsError
+from starforge_console.ledger.tables import attempts
 
 JOB = in_flight().id
 
@@ -248,6 +250,50 @@ def test_older_checkpoints_are_mounted_newest_first_and_only_where_they_are_real
         ]
         assert list(request.mounts[5:-1]) == older
         assert str(secret) not in repr(request.mounts)
+
+    within(tmp_path, work)
+
+
+def note_attempts(connection: Connection, **reasons: str) -> None:
+    for word, reason in reasons.items():
+        number = int(word.removeprefix("n"))
+        row = {"id": f"{JOB}-{number}-abcdef", "job_id": JOB, "number": number, "fleet": "lab", "node": "n1"}
+        row |= {"target_name": "x", "dequeued_at": 1.0, "reason": reason, "costs_retry": False, "gpus": "[]"}
+        connection.execute(insert(attempts), row)
+
+
+def test_after_a_lost_attempt_the_outputs_go_elsewhere_and_the_earlier_ones_are_read_only(tmp_path: Path) -> None:
+    async def work(yard: Yard) -> None:
+        sixth = type(ATTEMPT)("j234567abc-6-abcdef")
+        reasons = {"n1": "exited_nonzero", "n2": "node_lost", "n3": "node_lost", "n4": "node_lost", "n5": "interrupted"}
+        await yard.ledger.write(lambda connection: note_attempts(connection, **reasons))
+        run = yard.storage.run(JOB)
+        (run / "out").mkdir(parents=True)
+        (run / "out-3").mkdir()
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        (run / "out-4").symlink_to(elsewhere)
+        request = await yard.assembler.prepare(in_flight(sixth))
+        outputs = [mount for mount in request.mounts if mount.source.startswith(f"{run}/out")]
+        assert outputs == [
+            Mount(f"{run}/out-5", f"{run}/out-5", read_only=False),
+            Mount(f"{run}/out-3", f"{run}/out-3", read_only=True),
+            Mount(f"{run}/out", f"{run}/out", read_only=True),
+        ]
+        assert request.env["FORGE_OUT_DIR"] == f"{run}/out-5"
+        assert request.env["FORGE_EARLIER_OUT_DIRS"] == f"{run}/out-3:{run}/out"
+        assert oct((run / "out-5").stat().st_mode & 0o777) == "0o750"
+        assert await yard.assembler.prepare(in_flight(sixth)) == request
+
+    within(tmp_path, work)
+
+
+def test_attempts_that_ended_for_sure_share_their_outputs(tmp_path: Path) -> None:
+    async def work(yard: Yard) -> None:
+        await yard.ledger.write(lambda connection: note_attempts(connection, n1="interrupted", n2="gpu_lost"))
+        request = await yard.assembler.prepare(in_flight())
+        assert request.env["FORGE_OUT_DIR"] == f"{yard.storage.run(JOB)}/out"
+        assert "FORGE_EARLIER_OUT_DIRS" not in request.env
 
     within(tmp_path, work)
 

@@ -164,8 +164,8 @@ def test_names_and_notes_do_not_carry_the_attempts_token_to_its_readers(tmp_path
         async with open_site(tmp_path) as site:
             attempt = await site.start_attempt()
             token = token_of(attempt.id)
-            layout = site.storage.attempt(attempt.id)
-            for folder in (layout.checkpoints / f"step-1-{token}", layout.checkpoints / f"half-2-{token}", layout.out):
+            layout, out = site.storage.attempt(attempt.id), site.storage.outputs(attempt.job, 1)
+            for folder in (layout.checkpoints / f"step-1-{token}", layout.checkpoints / f"half-2-{token}", out):
                 folder.mkdir(parents=True)
                 (folder / f"{token}.bin").write_bytes(b"x")
             manifest = '{"version": "1.0", "step": 1, "committed_at": 1.0, "files": {}}'

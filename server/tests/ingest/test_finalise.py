@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from server.tests.ingest.builders import Site, ended, event_line, metrics_line, open_site, run, write_exit
+from server.tests.ledger.builders import guard, in_flight, take
 from starforge.contract.capsule import CHECKPOINT_MANIFEST
+from starforge.contract.ids import JobId
+from starforge.contract.states import Reason
+from starforge_console.domain.reconcile import Move
 from starforge_console.ingest.backfill import Backfill
 from starforge_console.ingest.curves import Curves
 from starforge_console.ingest.finalise import Finaliser
 from starforge_console.ingest.presence import Presence
+from starforge_console.ledger.apply import apply_move
+from starforge_console.ledger.moves import move
 from starforge_console.ledger.reports import ReportingAttempt
 
 DIGEST = "cd" * 32
@@ -110,7 +117,7 @@ def test_files_of_a_runner_that_was_killed_are_listed_without_digests(tmp_path: 
         async with open_site(tmp_path) as site:
             attempt = await site.start_attempt()
             site.spool(attempt)
-            out = site.storage.attempt(attempt.id).out
+            out = site.storage.outputs(attempt.job, 1)
             (out / "sub").mkdir(parents=True)
             (out / "sub" / "model.bin").write_bytes(b"12345")
             (out / "link").symlink_to("/etc/passwd")
@@ -118,6 +125,31 @@ def test_files_of_a_runner_that_was_killed_are_listed_without_digests(tmp_path: 
             assert outputs["artifacts"] == [{"path": "sub/model.bin", "bytes": 5, "sha256": None}]
 
     run(_scenario())
+
+
+def test_files_after_a_lost_attempt_are_looked_for_in_their_own_folder(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            lost = await site.start_attempt()
+            retried = await site.stores.ledger.write(lambda c: retry_lost(c, lost.job))
+            for name in ("out", "out-2"):
+                folder = site.storage.run(lost.job) / name
+                folder.mkdir(parents=True)
+                (folder / f"of-{name}").touch()
+            for attempt, path in ((lost, "of-out"), (retried, "of-out-2")):
+                site.spool(attempt)
+                outputs, _ = await _finaliser(site).finalise(ended(attempt))
+                assert [one["path"] for one in outputs["artifacts"]] == [path]
+
+    run(_scenario())
+
+
+def retry_lost(connection: Connection, job: JobId) -> ReportingAttempt:
+    failed = apply_move(connection, in_flight(connection, job), Move(reasons=(Reason.NODE_LOST,)), guard(20.0))
+    assert failed is not None
+    assert move(connection, failed, [Reason.RETRIED], guard(30.0, lease=None)) is not None
+    attempt = take(connection, job).attempt
+    return ReportingAttempt(id=attempt.id, job=job, number=attempt.number)
 
 
 def test_a_line_cut_off_by_a_kill_and_a_line_too_long_do_not_hold_up_the_rest(tmp_path: Path) -> None:

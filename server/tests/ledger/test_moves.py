@@ -14,6 +14,7 @@ from starforge.errors import Conflict, IllegalTransition
 from starforge_console.domain.reconcile import Move
 from starforge_console.ledger.apply import apply_move, ref_of
 from starforge_console.ledger.database import Database
+from starforge_console.ledger.endings import list_lost_attempts
 from starforge_console.ledger.jobs import SubmitKey, delete_job, wish_stop
 from starforge_console.ledger.moves import JobRef, enter, move
 from starforge_console.ledger.queue import list_due_retries
@@ -125,6 +126,19 @@ def test_a_stop_takes_a_planned_retry_back(ledger: Database) -> None:
     ledger.write_now(lambda connection: wish_stop(connection, job_id, None, guard()))
     job = ledger.read_now(lambda connection: load_job(connection, job_id))
     assert (job.state, job.retry_at) == ("FAILED", None)
+
+
+def test_how_an_attempt_ended_stays_as_it_was_when_the_waiting_job_is_stopped(ledger: Database) -> None:
+    job_id = ledger.write_now(submit)
+    ledger.write_now(lambda connection: take(connection, job_id))
+    ledger.write_now(lambda connection: apply(connection, job_id, Reason.NODE_LOST))
+    (due,), _ = ledger.read_now(lambda connection: list_due_retries(connection, 1e9))
+    ledger.write_now(lambda connection: move(connection, due, [Reason.RETRIED], guard(30.0)))
+    ledger.write_now(lambda connection: wish_stop(connection, job_id, None, guard(40.0)))
+    assert ledger.read_now(lambda connection: load_job(connection, job_id)).reason == "stop_requested"
+    (attempt,) = ledger.read_now(lambda connection: list_attempts(connection, job_id))
+    assert (attempt.reason, attempt.ended_at) == ("node_lost", 20.0)
+    assert ledger.read_now(lambda connection: list_lost_attempts(connection, job_id)) == (1,)
 
 
 def test_a_key_gives_the_same_job_and_refuses_another_body(ledger: Database) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy import Engine, event
 from starlette.testclient import TestClient
 
 from server.tests.pages.support import form_key, sign_in
-from server.tests.web.lives import begin, clean, go, run_to_end
+from server.tests.web.lives import begin, clean, go, retry, run_to_end
 from server.tests.web.support import ConsoleUnderTest, submit
 from starforge.contract.ids import JobId
 from starforge.contract.states import Reason
@@ -154,6 +154,21 @@ def test_a_committed_checkpoint_is_shown_with_its_place_and_how_to_start_from_it
     assert f">--init-from run/{job}/checkpoint@step=7</code>" in page
     assert "checkpoint@step=9" not in page
     assert "What the job trained is its newest checkpoint." in page
+
+
+def test_outputs_from_after_a_lost_attempt_are_shown_apart_with_the_reason(
+    console: ConsoleUnderTest, client: TestClient, job: JobId
+) -> None:
+    lost = go(console, begin(console, job), Reason.NODE_LOST)
+    ended = go(console, retry(console, lost), Reason.EXITED_ZERO)
+    for one in (lost, ended):
+        assert one.attempt is not None
+        clean(console, one.attempt, {"artifacts": [{"path": "model.bin", "bytes": 3}]})
+    page = client.get(f"/jobs/{job}?view=outputs").text
+    folder = console.run_folder(job)
+    assert f'<code title="{folder}/out/model.bin">model.bin</code>' in page
+    assert f'<code title="{folder}/out-2/model.bin">out-2/model.bin</code>' in page
+    assert page.count("What lies in out-2 was left since the attempt before it was lost with its machine") == 1
 
 
 def test_the_log_is_downloaded_as_it_was_written(console: ConsoleUnderTest, client: TestClient, job: JobId) -> None:

@@ -3,7 +3,7 @@ import subprocess
 
 import pytest
 
-from server.tests.web.lives import begin, clean, go, run_to_end
+from server.tests.web.lives import begin, clean, go, retry, run_to_end
 from server.tests.web.support import ConsoleUnderTest, submit
 from starforge.containers.storage import MARK_FILE
 from starforge.contract.states import Reason
@@ -171,10 +171,30 @@ def test_the_outputs_of_all_attempts_are_listed(console: ConsoleUnderTest) -> No
     }
     clean(console, ended.attempt, left)
     outputs = console.client(headers).get(f"/api/v1/jobs/{job}/outputs").json()
-    assert outputs["artifacts"] == [{"path": "model.bin", "bytes": 3, "sha256": None}]
-    assert [(one["attempt"], one["step"], one["committed"]) for one in outputs["checkpoints"]] == [(1, 7, True)]
     folder = console.run_folder(job)
+    place = {"folder": "out", "storage_path": f"{folder}/out/model.bin"}
+    assert outputs["artifacts"] == [{"path": "model.bin", "bytes": 3, "sha256": None, **place}]
+    assert [(one["attempt"], one["step"], one["committed"]) for one in outputs["checkpoints"]] == [(1, 7, True)]
     assert [one["storage_path"] for one in outputs["checkpoints"]] == [f"{folder}/checkpoints/1/ckpt/step-7"]
+
+
+def test_outputs_from_before_and_after_a_lost_attempt_are_told_apart(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("ann")
+    job = submit(console, headers)
+    running = begin(console, job)
+    for reason in (Reason.NODE_LOST, Reason.INTERRUPTED, Reason.EXITED_ZERO):
+        ended = go(console, running, reason)
+        assert ended.attempt is not None
+        size_bytes = {Reason.NODE_LOST: 1, Reason.INTERRUPTED: 2, Reason.EXITED_ZERO: 3}[reason]
+        clean(console, ended.attempt, {"artifacts": [{"path": "model.bin", "bytes": size_bytes, "sha256": None}]})
+        running = running if reason is Reason.EXITED_ZERO else retry(console, ended)
+    client = console.client(headers)
+    outputs = client.get(f"/api/v1/jobs/{job}/outputs").json()
+    assert [(one["folder"], one["path"], one["bytes"]) for one in outputs["artifacts"]] == [
+        ("out", "model.bin", 1),
+        ("out-2", "model.bin", 3),
+    ]
+    assert outputs["artifacts"][1]["storage_path"] == f"{console.run_folder(job)}/out-2/model.bin"
 
 
 @pytest.mark.parametrize("path", ["", "/events", "/log", "/metrics", "/metrics/loss", "/outputs"])

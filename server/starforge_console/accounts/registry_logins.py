@@ -1,0 +1,108 @@
+"""How this console signs in to registries of images: kept by administrators, sealed, used and never shown again."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from starforge.contract.launch import RegistryLogin
+from starforge.errors import InputError, NotFound
+from starforge_console.accounts.vault import Vault
+from starforge_console.clock import Clock
+from starforge_console.domain.images import parse_registry
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.registry_credentials import (
+    RegistryCredential,
+    list_credentials,
+    put_credential,
+    remove_credential,
+)
+
+_LONGEST: Final = 16384
+
+
+class RegistryLogins:
+    """The logins of one console; what is set counts for the next question and the next launch."""
+
+    def __init__(
+        self, ledger: Database, vault: Vault, clock: Clock, changed: Callable[[str], None] = lambda _registry: None
+    ) -> None:
+        """`changed` is told of each registry whose login is another one now."""
+        self._ledger = ledger
+        self._vault = vault
+        self._clock = clock
+        self._changed = changed
+        self._kept: Mapping[str, RegistryCredential] = {}
+
+    async def load(self) -> None:
+        """Read what is kept."""
+        self._kept = {one.registry: one for one in await self._ledger.read(list_credentials)}
+
+    def tell(self, changed: Callable[[str], None]) -> None:
+        """Tell `changed` of each registry whose login changes from now on."""
+        self._changed = changed
+
+    def list_kept(self) -> Sequence[RegistryCredential]:
+        """All of them, by registry."""
+        return list(self._kept.values())
+
+    def has_login(self, registry: str) -> bool:
+        """Whether there is a login for the registry."""
+        return registry in self._kept
+
+    async def find_login(self, registry: str) -> RegistryLogin | None:
+        """The login for the registry, or None. Raises SealBroken, VaultUnusable."""
+        kept = self._kept.get(registry)
+        if kept is None:
+            return None
+        password = await asyncio.to_thread(self._vault.unseal, kept.sealed, bound_to=_bind(registry, kept.username))
+        return RegistryLogin(username=kept.username, password=password)
+
+    async def put(self, registry: str, login: RegistryLogin, by: str) -> RegistryCredential:
+        """Keep the login; one that was kept for the registry before is replaced.
+
+        Raises:
+            InputError: registry, name or password cannot be one.
+            VaultUnusable: nothing can be sealed now.
+
+        """
+        named = parse_registry(registry)
+        _check(login)
+        sealed = await asyncio.to_thread(self._vault.seal, login.password, bound_to=_bind(named, login.username))
+        kept = RegistryCredential(
+            registry=named, username=login.username, sealed=sealed, set_at=self._clock.now(), set_by=by
+        )
+        await self._ledger.write(lambda c: put_credential(c, kept))
+        await self._reload(named)
+        return kept
+
+    async def remove(self, registry: str) -> None:
+        """Forget the login of the registry. Raises InputError, NotFound."""
+        named = parse_registry(registry)
+        if not await self._ledger.write(lambda c: remove_credential(c, named)):
+            raise NotFound(f"there is no login for {named}", next_step="`sf admin registry ls` lists those there are")
+        await self._reload(named)
+
+    async def _reload(self, registry: str) -> None:
+        await self.load()
+        self._changed(registry)
+
+
+def _bind(registry: str, username: str) -> str:
+    """What a password is sealed for: in another row, or under another name, it opens nothing."""
+    return f"registry {registry} {username}"
+
+
+def _check(login: RegistryLogin) -> None:
+    name, password = login.username, login.password.reveal()
+    if not name or len(name) > _LONGEST or ":" in name or not name.isprintable():
+        raise InputError(
+            f"{name!r:.80} is no name to sign in with",
+            why="it is empty, or holds a colon or a sign that does not print",
+        )
+    if not password or len(password) > _LONGEST or not password.isprintable():
+        # What it is stays unsaid.
+        raise InputError(
+            "this is no password",
+            why=f"it is empty, longer than {_LONGEST} characters, or holds a sign that does not print",
+            next_step="give the password or the access token alone, on one line",
+        )

@@ -1,0 +1,1 @@
+"""Registries of images: asked by the console which content a tag means."""

@@ -2,10 +2,11 @@
 
 import sys
 from contextlib import closing
-from typing import Final, Protocol
+from typing import Final
 
 import click
 
+from starforge.cli.log_writers import LogWriter
 from starforge.cli.output import find_width, has_colour, join_lines, note, paint
 from starforge.cli.plot import draw_curve
 from starforge.cli.run import INTERRUPTED
@@ -16,80 +17,12 @@ from starforge.contract.api import Curve, EventView, JobView
 from starforge.contract.curves import sort_keys
 from starforge.contract.states import JobState
 from starforge.errors import Bug, StarForgeError
-from starforge.logtext import RESET, LogText, clean, clean_line
+from starforge.logtext import clean, clean_line
 from starforge.wording import count_of
 
 _STATE_COLOURS: Final = {"RUNNING": "blue", "SUCCEEDED": "green", "FAILED": "red", "STOPPED": "yellow"}
 CURVE_POINTS: Final = 400
 _DEFAULT_WIDTH: Final = 80
-
-
-class LogWriter(Protocol):
-    """Where log bytes are shown."""
-
-    def write(self, content: bytes) -> None:
-        """Show the next bytes of the present attempt."""
-
-    def break_line(self) -> None:
-        """Make room for a line of another kind, where a person looks at both."""
-
-    def finish(self) -> None:
-        """Show what was held back; the next bytes are another log's."""
-
-
-class TextLog:
-    """Shows a log as safe text on stdout."""
-
-    def __init__(self) -> None:
-        self._text = LogText(colour=has_colour())
-        self._is_inside_a_line = False
-
-    def write(self, content: bytes) -> None:
-        """Show the next bytes of the present attempt."""
-        self._show(self._text.feed(content))
-
-    def break_line(self) -> None:
-        """End the present line on a terminal; a pipe gets the job's own bytes alone."""
-        if self._is_inside_a_line and sys.stdout.isatty():
-            self._show("\n")
-
-    def finish(self) -> None:
-        """Show what was held back."""
-        self._show(self._text.finish())
-
-    def _show(self, text: str) -> None:
-        visible = text.removesuffix(RESET)
-        if visible:
-            self._is_inside_a_line = not visible.endswith("\n")
-        click.echo(text, nl=False, color=True)
-
-
-class RawLog:
-    """Writes a log's bytes to stdout as they are."""
-
-    def write(self, content: bytes) -> None:
-        """Write the next bytes."""
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-
-    def break_line(self) -> None:
-        """Add nothing to the job's own bytes."""
-
-    def finish(self) -> None:
-        """Nothing is ever held back."""
-
-
-class NoLog:
-    """Shows nothing: for a caller that waits for the end alone."""
-
-    def write(self, content: bytes) -> None:
-        """Show nothing."""
-
-    def break_line(self) -> None:
-        """Show nothing."""
-
-    def finish(self) -> None:
-        """Show nothing."""
 
 
 def follow_job(console: Console, job: str, log: LogWriter, start: Start | None = None) -> JobView | None:

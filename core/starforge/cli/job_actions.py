@@ -5,7 +5,8 @@ import time
 
 import click
 
-from starforge.cli.follow import LogWriter, NoLog, RawLog, TextLog, decide_exit_code, follow_job, show_end
+from starforge.cli.follow import decide_exit_code, follow_job, show_end
+from starforge.cli.log_writers import LogWriter, NoLog, RawLog, TextLog
 from starforge.cli.output import json_option, note, print_json
 from starforge.cli.session import open_console
 from starforge.client.console import Console

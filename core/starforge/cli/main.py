@@ -21,6 +21,8 @@ _COMMANDS: Final = {
     "submit": LazyCommand("starforge.cli.submit:submit", "Submit an experiment as a job."),
     "rerun": LazyCommand("starforge.cli.job_clone:rerun", "Submit the very same JobSpec again, as a new job of yours."),
     "job": LazyCommand("starforge.cli.job:job", "Look at jobs, follow them, stop them."),
+    "log": LazyCommand("starforge.cli.log:log", "Look at logs that are files."),
+    "secret": LazyCommand("starforge.cli.secret:secret", "Keep secrets for your own jobs."),
     "fleet": LazyCommand("starforge.cli.fleet:fleet", "Look at fleets, make one, let machines join it."),
     "node": LazyCommand("starforge.cli.node:node", "Look at machines, take them out of use."),
     "login": LazyCommand("starforge.cli.login:login", "Sign in at a server."),

@@ -208,7 +208,8 @@ def _send(console: Console, prepared: _Prepared) -> dict[str, Json]:
 
 def follow_submitted(console: Console, answer: dict[str, Json], *, as_json: bool) -> int:
     """Show the log of the job that `answer` names until it ends; gives the exit code of the command."""
-    from starforge.cli.follow import NoLog, TextLog, decide_exit_code, follow_job, show_end  # noqa: PLC0415 - only here
+    from starforge.cli.follow import decide_exit_code, follow_job, show_end  # noqa: PLC0415 - only here
+    from starforge.cli.log_writers import NoLog, TextLog  # noqa: PLC0415 - only here
 
     ended = follow_job(console, str(answer["job"]), NoLog() if as_json else TextLog())
     if as_json:

@@ -1,81 +1,13 @@
-import io
 import math
-import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from starforge.cli.follow import TextLog
 from starforge.cli.output import render_error, render_row, render_table
 from starforge.cli.plot import draw_curve
 from starforge.errors import ProjectError
-from starforge.logtext import LogText, clean, clean_line
-
-
-def show(*pieces: bytes, colour: bool = False) -> str:
-    text = LogText(colour=colour)
-    return "".join(map(text.feed, pieces)) + text.finish()
-
-
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        (b"plain\ttext\n", "plain\ttext\n"),
-        (b"10%\r20%\r\n", "10%\r20%\r\n"),
-        (b"a\x1b[2J\x1b[Hb", "ab"),
-        (b"\x1b]0;title\x07x\x1b]8;;http://e\x1b\\y", "xy"),
-        (b"\x1b]52;c;ZXZpbA==\x07x", "x"),
-        (b"\x1bPq#0\x1b\\x\x1bcy\x1b(Bz", "xyz"),
-        (b"\x00\x07\x08\x7f", "\u2400\u2407\u2408\u2421"),
-        (b"\xff\xfea", "\ufffd\ufffda"),
-        ("\u202egnp.exe\u2066".encode(), "\ufffdgnp.exe\ufffd"),
-        (b"\xc2\x9b2J", "\ufffd2J"),
-        ("训练 é 😀".encode(), "训练 é 😀"),
-        (b"lonely \x1b", "lonely \u241b"),
-        (b"\x1b]0;never ends", "\u241b]0;never ends"),
-    ],
-)
-def test_a_log_becomes_text_that_cannot_move_the_cursor(raw: bytes, expected: str) -> None:
-    assert show(raw) == expected
-
-
-def test_colours_stay_where_they_are_wanted_and_end_with_the_log() -> None:
-    assert show(b"\x1b[1;31mred", colour=True) == "\x1b[1;31mred\x1b[0m"
-    assert show(b"\x1b[1;31mred\x1b[5A", colour=False) == "red"
-
-
-@given(st.lists(st.sampled_from([b"\x1b", b"[", b"]", b"31", b"m", b"\x07", b"\\", b"a", b"\xe4\xb8\xad", b"\r\n"])))
-def test_where_the_pieces_are_cut_changes_nothing(pieces: list[bytes]) -> None:
-    whole = b"".join(pieces)
-    single = [whole[i : i + 1] for i in range(len(whole))]
-    assert show(*single, colour=True) == show(whole, colour=True)
-
-
-@given(st.binary(max_size=300))
-def test_no_control_character_but_line_ends_and_tabs_ever_comes_through(content: bytes) -> None:
-    shown = show(content)
-    assert not [sign for sign in shown if ord(sign) < 0x20 and sign not in "\n\r\t"]
-    assert "\x7f" not in shown
-
-
-def test_an_event_in_the_middle_of_a_line_gets_one_of_its_own_on_a_terminal_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    for stream, expected in ((Terminal(), "half\nline\n"), (io.StringIO(), "halfline\n")):
-        monkeypatch.setattr(sys, "stdout", stream)
-        log = TextLog()
-        log.write(b"half")
-        log.break_line()
-        log.break_line()
-        log.write(b"line\n")
-        log.break_line()
-        log.finish()
-        assert stream.getvalue() == expected
+from starforge.logtext import clean, clean_line
 
 
 def test_a_curve_fits_its_width_and_names_its_ends() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from starforge.errors import InputError
-from starforge.logtext import LogText
+from starforge.logtext.render import render_bytes
 
 LINE_BYTES: Final = 64 << 10
 """A line that is longer without an end is cut, and what follows of it is passed over."""
@@ -77,8 +77,7 @@ def split_log(content: bytes, place: Place, *, ended: bool = False) -> LogPiece:
 def build_line(raw: bytes, *, was_cut: bool = False) -> LogLine:
     """One line: of what carriage returns wrote over one another, the last state."""
     last = next((state for state in reversed(raw.split(b"\r")) if state.strip()), b"")
-    reader = LogText(colour=False)
-    text = reader.feed(last[:LINE_BYTES]) + reader.finish()
+    text = "".join(span.text for span in render_bytes(last[:LINE_BYTES]))
     was_cut = was_cut or len(text) > SHOWN_CHARACTERS or len(last) > LINE_BYTES
     return LogLine(text[:SHOWN_CHARACTERS], _level_of(text[:SHOWN_CHARACTERS]), was_cut)
 

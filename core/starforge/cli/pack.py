@@ -10,7 +10,7 @@ from starforge.errors import PackError
 from starforge.logtext import clean_line
 from starforge.wording import count_of, describe_bytes
 from starforge.workspace.manifest import Manifest, Refusal, load_manifest
-from starforge.workspace.pack import Packed, check_manifest, find_unreadable, pack_manifest
+from starforge.workspace.pack import Packed, SecretsFound, check_manifest, find_unreadable, pack_manifest
 from starforge.workspace.project import load_project, resolve_experiment
 from starforge.workspace.provenance import Origin, build_provenance, load_origin
 from starforge.workspace.remember import find_memory_folder, pack_or_recall
@@ -43,6 +43,8 @@ def pack(experiment: str, output: Path | None, as_json: bool) -> int:  # noqa: F
         check_manifest(manifest, project.pack_limit_bytes)
         try:
             packed = _pack(manifest, output)
+        except SecretsFound as error:
+            refused.extend(error.refused)
         except PackError as error:
             if not as_json or error.path is None:
                 raise

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from starforge.contract.api import DIFFERENCE_BYTES, Difference
+from starforge.workspace.confidential import find_secret_name, hide_secrets
 from starforge.workspace.git import Repository
-from starforge.workspace.manifest import Manifest, load_own_rules, looks_secret
+from starforge.workspace.manifest import Manifest, load_own_rules
 from starforge.workspace.provenance import Origin
 
 _DIFF: Final = (
@@ -35,7 +36,8 @@ def load_difference(manifest: Manifest, origin: Origin) -> Difference | None:
     """What a dirty tree changes of its commit (of nothing, where there is none yet); None when clean, or without git.
 
     New files are whole, binary and very large ones named. What does not travel is only named, and so is what looks
-    like a secret: a file that was deleted too. A clone that is whole has the difference of its job.
+    like a secret: a file that was deleted too. A secret that was taken out of a file is hidden. A clone that is whole
+    has the difference of its job.
 
     Raises:
         ProjectError: git failed in a way that is no answer.
@@ -57,7 +59,7 @@ def load_difference(manifest: Manifest, origin: Origin) -> Difference | None:
             ours.ask_either(*_ADD, stdin=b"\0".join(map(os.fsencode, new)), also=())
         content = b"".join(_read_diffs(ours, base, shown))
     named = "".join(f"not shown: {path}\n" for path in left_out)
-    return bound_difference(content.decode(errors="replace") + named)
+    return bound_difference(hide_secrets(content).decode(errors="replace") + named)
 
 
 def bound_difference(text: str) -> Difference:
@@ -98,7 +100,7 @@ def _divide(manifest: Manifest, paths: Iterable[str], known: set[str]) -> tuple[
     for path in paths:
         file = manifest.root / path
         answer = own.find_file_answer(path)
-        is_secret = looks_secret(path) and answer is not False
+        is_secret = find_secret_name(path) is not None and answer is not False
         is_deleted = not os.path.lexists(file) and not answer and not is_secret
         is_submodule = file.is_dir() and not file.is_symlink()
         fits = path in packed or (path in known and (is_deleted or is_submodule))

@@ -10,21 +10,19 @@ from typing import Final, NamedTuple
 from starforge.errors import ProjectError
 from starforge.recipes.files import load_file
 from starforge.workspace.clone import CLONE_FILE, Clone, find_clone
+from starforge.workspace.confidential import find_secret_name
 from starforge.workspace.git import GitStanding, Repository, find_repository
 from starforge.workspace.ignore import BY_DEFAULT, IGNORE_FILE, Rules, parse_rules
 
-_SECRET_NAMES: Final = frozenset(
-    {".env", ".netrc", ".git-credentials", ".pypirc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"}
-)
 _SUBMODULE_MODE: Final = "160000 "
-_ENV_SAMPLES: Final = (".example", ".sample", ".template", ".dist")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A file or a link that travels. `path` is relative, with slashes; bytes that are no UTF-8 are surrogates.
 
-    `stamp` changes whenever the file was written: its place on the disk and its times, in nanoseconds.
+    `stamp` changes whenever the file was written: its place on the disk and its times, in nanoseconds. `wanted`: the
+    project's own rules take it along whatever it holds.
     """
 
     path: str
@@ -32,6 +30,7 @@ class Entry:
     executable: bool = False
     link: str | None = None
     stamp: tuple[int, ...] = ()
+    wanted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,8 @@ def load_manifest(root: Path) -> Manifest:
     if clone is not None and repository is None:
         listing.tracked.update(clone.files)
     untracked_rules = parse_rules(BY_DEFAULT).extended(own)
-    paths = {path for path in listing.tracked if not own.find_file_answer(path)}
+    # Most projects have no rules of their own: a call for each of thousands of files would be felt.
+    paths = {path for path in listing.tracked if not own.find_file_answer(path)} if own.rules else set(listing.tracked)
     paths |= {path for path in listing.untracked if not untracked_rules.find_file_answer(path)}
     paths.discard(CLONE_FILE)
     refused = [item for item in listing.refused if not untracked_rules.find_file_answer(item.path)]
@@ -232,10 +232,13 @@ def _find_entry(root: str, path: str, own: Rules) -> Entry | Refusal | None:
         return _check_link(Path(root), path)
     if not stat.S_ISREG(status.st_mode):
         return Refusal(path, _describe_special(status.st_mode))
-    if looks_secret(path) and own.find_file_answer(path) is not False:
-        return Refusal(path, f"looks like a secret: ignore it, or write !{path} into {IGNORE_FILE} to take it along")
+    wanted = bool(own.rules) and own.find_file_answer(path) is False
+    kind = find_secret_name(path)
+    if kind is not None and not wanted:
+        reason = f"looks like a secret ({kind}): ignore it, or write !{path} into {IGNORE_FILE} to take it along"
+        return Refusal(path, reason)
     stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
-    return Entry(path, status.st_size, executable=bool(status.st_mode & 0o100), stamp=stamp)
+    return Entry(path, status.st_size, executable=bool(status.st_mode & 0o100), stamp=stamp, wanted=wanted)
 
 
 def _check_link(root: Path, path: str) -> Entry | Refusal:
@@ -247,12 +250,6 @@ def _check_link(root: Path, path: str) -> Entry | Refusal:
     if lexical.split("/", 1)[0] == ".." or not Path(real).is_relative_to(root):
         return Refusal(path, f"a link that leaves the project ({target})")
     return Entry(path, 0, link=target)
-
-
-def looks_secret(path: str) -> bool:
-    """Whether a file of that name is likely to hold what nobody else may know."""
-    name = path.rpartition("/")[2]
-    return name in _SECRET_NAMES or (name.startswith(".env.") and not name.endswith(_ENV_SAMPLES))
 
 
 def _describe_special(mode: int) -> str:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import stat
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -13,6 +13,8 @@ from typing import Final, Protocol
 from starforge.contract.ids import Digest
 from starforge.errors import PackError
 from starforge.wording import count_of, describe_bytes
+from starforge.workspace.confidential import find_secret
+from starforge.workspace.ignore import IGNORE_FILE
 from starforge.workspace.manifest import Entry, Manifest, Refusal
 
 DEFAULT_LIMIT_BYTES: Final = 1 << 30
@@ -68,6 +70,7 @@ def pack_manifest(
 
     Raises:
         PackError: a file cannot be read, or changes each time it is read; names it. What `sink` got is then of no use.
+        SecretsFound: files hold secrets; `sink` got none of their bytes.
 
     """
     for _ in range(_READINGS):
@@ -80,6 +83,21 @@ def pack_manifest(
     raise changed
 
 
+class SecretsFound(PackError):
+    """Files hold secrets: each is among `refused`, with what it holds and where, never the value."""
+
+    def __init__(self, refused: Sequence[Refusal]) -> None:
+        files = "a file holds" if len(refused) == 1 else f"{len(refused)} files hold"
+        shown = [f"{item.path}: {item.reason}" for item in refused[:_REFUSED_SHOWN]]
+        super().__init__(
+            f"{files} what nobody else may know",
+            why="; ".join(shown) + (" …" if len(shown) < len(refused) else ""),
+            next_step="take it out, or leave the file out with .gitignore or .sfignore",
+            path=refused[0].path,
+        )
+        self.refused = tuple(refused)
+
+
 def in_utf8(path: str) -> str:
     """A path of this machine as UTF-8 has it: the same on every machine, whatever its locale's encoding is."""
     return os.fsencode(path).decode("utf-8", "surrogateescape")
@@ -89,11 +107,23 @@ class _Changed(PackError):
     """A file changed while it was read."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Packing:
+    """One reading of all files."""
+
+    tar: "_Tar"
+    root: Path
+    progress: Callable[[int], object]
+    secrets: list[Refusal]
+
+
 def _pack_once(manifest: Manifest, sink: Sink | None, progress: Callable[[int], object]) -> Packed:
-    tar = _Tar(sink)
-    files = [_add(tar, manifest.root, entry, progress) for entry in manifest.entries]
-    tar.finish()
-    return Packed(tar.digest, tar.bytes, tuple(files))
+    packing = _Packing(_Tar(sink), manifest.root, progress, [])
+    files = [_add(packing, entry) for entry in manifest.entries]
+    if packing.secrets:
+        raise SecretsFound(packing.secrets)
+    packing.tar.finish()
+    return Packed(packing.tar.digest, packing.tar.bytes, tuple(files))
 
 
 def check_manifest(manifest: Manifest, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
@@ -127,13 +157,12 @@ def find_unreadable(manifest: Manifest) -> Iterator[Refusal]:
             yield Refusal(entry.path, "cannot be read: permission denied")
 
 
-def _add(tar: "_Tar", root: Path, entry: Entry, progress: Callable[[int], object]) -> PackedFile:
+def _add(packing: _Packing, entry: Entry) -> PackedFile:
     if entry.link is not None:
-        tar.add_link(entry.path, entry.link)
+        packing.tar.add_link(entry.path, entry.link)
         return PackedFile(entry.path, 0, 0o777, hashlib.sha256(os.fsencode(entry.link)).hexdigest(), entry.link)
-    mode = 0o755 if entry.executable else 0o644
     try:
-        return _add_file(tar, root, entry.path, mode, progress)
+        return _add_file(packing, entry)
     except OSError as error:
         raise PackError(
             f"{entry.path} cannot be read",
@@ -143,36 +172,48 @@ def _add(tar: "_Tar", root: Path, entry: Entry, progress: Callable[[int], object
         ) from error
 
 
-def _add_file(tar: "_Tar", root: Path, path: str, mode: int, progress: Callable[[int], object]) -> PackedFile:
+def _add_file(packing: _Packing, entry: Entry) -> PackedFile:
+    path, mode, tar = entry.path, 0o755 if entry.executable else 0o644, packing.tar
     for _ in range(_READINGS):
-        with _open(root / path) as file:
+        with _open(packing.root / path) as file:
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
                 raise PackError(f"{path} is no longer a file", next_step="pack again", path=path)
             if before.st_size > _IN_MEMORY_BYTES:
-                return _stream(tar, file, (path, mode, before), progress)
+                return _stream(packing, file, (path, mode, before))
             content = file.read(before.st_size + 1)
             if _same(before, os.fstat(file.fileno())) and len(content) == before.st_size:
+                if not entry.wanted:
+                    _look_into(packing, path, content)
                 tar.add_header(path, len(content), mode)
                 tar.write(content)
                 tar.pad(len(content))
-                progress(len(content))
+                packing.progress(len(content))
                 return PackedFile(path, len(content), mode, hashlib.sha256(content).hexdigest())
     raise _changing(path)
 
 
-def _stream(
-    tar: "_Tar", file: FileIO, member: tuple[str, int, os.stat_result], progress: Callable[[int], object]
-) -> PackedFile:
+def _look_into(packing: _Packing, path: str, content: bytes) -> None:
+    """Note a secret in the file. Raises SecretsFound at once where its bytes would go somewhere."""
+    found = find_secret(content)
+    if found is None:
+        return
+    way_out = f"take it out, or write !{path} into {IGNORE_FILE} if it is none"
+    packing.secrets.append(Refusal(path, f"line {found.line} holds {found.kind}: {way_out}"))
+    if packing.tar.has_sink:
+        raise SecretsFound(packing.secrets)
+
+
+def _stream(packing: _Packing, file: FileIO, member: tuple[str, int, os.stat_result]) -> PackedFile:
     """Adds a large file piece by piece. What was written cannot be taken back."""
     path, mode, before = member
-    sha = hashlib.sha256()
+    tar, sha = packing.tar, hashlib.sha256()
     tar.add_header(path, before.st_size, mode)
     left = before.st_size
     while left and (chunk := file.read(min(_CHUNK_BYTES, left))):
         sha.update(chunk)
         tar.write(chunk)
-        progress(len(chunk))
+        packing.progress(len(chunk))
         left -= len(chunk)
     if left or not _same(before, os.fstat(file.fileno())):
         raise _changing(path)
@@ -204,6 +245,11 @@ class _Tar:
         self._sink = sink
         self._sha = hashlib.sha256()
         self.bytes = 0
+
+    @property
+    def has_sink(self) -> bool:
+        """Whether what is written goes anywhere."""
+        return self._sink is not None
 
     @property
     def digest(self) -> Digest:

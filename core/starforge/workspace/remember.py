@@ -17,7 +17,7 @@ from starforge.contract.ids import Digest
 from starforge.workspace.manifest import Manifest
 from starforge.workspace.pack import Packed, PackedFile, pack_manifest
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 SETTLED_S: Final = 2.0
 """How old the newest change must be at least, so that no later one can have its time: file systems count coarsely."""
 
@@ -59,7 +59,8 @@ def find_memory_folder() -> Path:
 
 def _build_fingerprint(manifest: Manifest) -> str:
     lines = [(entry.path, entry.bytes, entry.executable, entry.link, entry.stamp) for entry in manifest.entries]
-    return hashlib.sha256(repr((_FORMAT, lines)).encode(errors="surrogateescape")).hexdigest()
+    wanted = [entry.path for entry in manifest.entries if entry.wanted]
+    return hashlib.sha256(repr((_FORMAT, lines, wanted)).encode(errors="surrogateescape")).hexdigest()
 
 
 def _is_settled(manifest: Manifest, limit_ns: int) -> bool:

@@ -152,6 +152,9 @@ def test_files_that_look_like_secrets_are_refused_unless_they_are_asked_for(tmp_
     write_tree(tmp_path, {".git-credentials": "https://ann:key@git.example"})
     manifest = load_manifest(tmp_path)
     assert set(refused_of(manifest)) == {".env", ".env.local", ".git-credentials", ".ssh/id_ed25519"}
+    assert refused_of(manifest)[".ssh/id_ed25519"].startswith(
+        "looks like a secret (a private key of SSH): ignore it, or"
+    )
     assert ".env.example" in paths_of(manifest)
     write_tree(tmp_path, {".sfignore": "!.env\n.env.local\n.git-credentials\n.ssh/\n"})
     manifest = load_manifest(tmp_path)

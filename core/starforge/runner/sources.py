@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional, Protocol, Set, Tuple
 
 from starforge.contract.bounds import LINE_BYTES
 from starforge.contract.capsule import MetricSource
+from starforge.runner.packed import NameSets
 from starforge.runner.plainfiles import list_files, load_bytes, open_plain, parse_object
 from starforge.runner.progress import Progress
 from starforge.runner.spool import Spool, build_finite
@@ -95,6 +96,7 @@ class ReportSource:
 
     def __init__(self, path: str, spool: Spool, progress: Progress) -> None:
         self._tail = LineTail(path)
+        self._sets = NameSets()
         self.spool = spool
         self.progress = progress
         self._complained = False
@@ -104,23 +106,23 @@ class ReportSource:
         deadline = time.monotonic() + _POLL_S
         lines = self._tail.read_lines(deadline)
         while lines:
-            metrics = [line for line in lines if self._take(line)]
+            metrics = b"".join(map(self._take, lines))
             if metrics:
-                self.spool.metrics(b"\n".join(metrics) + b"\n")
+                self.spool.metrics(metrics)
             lines = self._tail.read_lines(deadline)
         if self._tail.too_long and not self._complained:
             self._complain(f"longer than {LINE_BYTES} bytes".encode())
 
-    def _take(self, line: bytes) -> bool:
-        """Say whether the line is one of metrics; other lines are dealt with here."""
+    def _take(self, line: bytes) -> bytes:
+        """Give what the line says of metrics as a line with its end; other lines are dealt with here."""
         document = _find_object(line)
-        if document is not None and isinstance(document.get("values"), dict) and _is_int(document.get("step")):
+        if document is not None and _is_int(document.get("step")) and ("values" in document or "packed" in document):
             self.progress.note_step(document["step"])
-            return (b"NaN" not in line and b"Infinity" not in line) or self._rewrite(document)
+            return self._take_metrics(document, line)
         kind = document.get("kind") if document is not None else None
         if document is None or kind not in _REPORT_KINDS:
             self._complain(line)
-            return False
+            return b""
         if kind == "finish":
             self.progress.finished = True
         if kind == "total_steps" and _is_int(document.get("total_steps")):
@@ -129,12 +131,22 @@ class ReportSource:
             self.spool.event(document.pop("kind"), **document)
         except RecursionError:
             self._complain(line)
-        return False
+        return b""
 
-    def _rewrite(self, document: Dict[str, Any]) -> bool:
-        """Write a line by hand of another program, whose NaN is no JSON; it is dealt with then."""
-        self.spool.metrics(json.dumps(build_finite(document), separators=(",", ":")).encode("ascii") + b"\n")
-        return False
+    def _take_metrics(self, document: Dict[str, Any], line: bytes) -> bytes:
+        try:
+            if "packed" in document:
+                return self._sets.unpack(document) + b"\n"
+        except ValueError:
+            self._complain(line)
+            return b""
+        if not isinstance(document["values"], dict):
+            self._complain(line)
+            return b""
+        self._sets.learn(document)
+        if b"NaN" in line or b"Infinity" in line:  # by hand of another program: that is no JSON
+            return json.dumps(build_finite(document), separators=(",", ":")).encode("ascii") + b"\n"
+        return line + b"\n"
 
     def _complain(self, line: bytes) -> None:
         if not self._complained:

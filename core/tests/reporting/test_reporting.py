@@ -12,6 +12,7 @@ import pytest
 
 from core.tests.runner.support.attempt import find_interpreters
 from starforge.contract import capsule as contract
+from starforge.runner.packed import NameSets
 
 CORE = Path(contract.__file__).parents[2]
 
@@ -40,8 +41,16 @@ class Training:
         return ran.stdout
 
     def lines(self) -> list[dict[str, Any]]:
-        """Read what was reported."""
-        return [json.loads(line) for line in self.file.read_text().splitlines()]
+        """Read what was reported; lines whose numbers are packed are given as the runner unpacks them."""
+        names, documents = NameSets(), []
+        for line in self.file.read_text().splitlines():
+            document = json.loads(line)
+            if "packed" in document:
+                document = json.loads(names.unpack(document))
+            elif "step" in document and "values" in document:
+                names.learn(document)
+            documents.append(document)
+        return documents
 
 
 @pytest.fixture
@@ -67,6 +76,38 @@ def test_numbers_survive_whatever_they_are(training: Training, interpreter: str)
     values = {"a": 0.1, "b": "nan", "c": "inf", "d": "-inf", "e": 1, "f": 10**20, "g": 2.5}
     assert (first["step"], first["values"]) == (7, values)
     assert second["step"] == 8
+
+
+def test_names_that_come_again_are_reported_packed_and_lose_nothing(training: Training) -> None:
+    training.run(
+        """
+        import os
+        inf = float("inf")
+        for step, row in enumerate([(1, 0.1), (2, float("nan")), (3, -inf), (2**40, 1e-300)]):
+            assert report.log({"count": row[0], "wörd/loss": row[1]}, step=step)
+        assert report.log({"count": True, "wörd/loss": "text"}, step=4)
+        assert report.log({"wörd/loss": 5.0, "count": 6.0}, step=5)
+        if os.fork() == 0:
+            report.log({"count": 7, "wörd/loss": 7.5}, step=6)
+            os._exit(0)
+        os.wait()
+        """
+    )
+    assert [line["values"] for line in training.lines()] == [
+        {"count": 1, "wörd/loss": 0.1},
+        {"count": 2.0, "wörd/loss": "nan"},
+        {"count": 3.0, "wörd/loss": "-inf"},
+        {"count": float(2**40), "wörd/loss": 1e-300},
+        {"count": 1},
+        {"wörd/loss": 5.0, "count": 6.0},
+        {"count": 7.0, "wörd/loss": 7.5},
+    ]
+    assert training.file.read_text().count('"packed"') == 4
+
+
+def test_a_training_that_makes_up_names_without_end_goes_on_reporting(training: Training) -> None:
+    training.run("for step in range(400): assert report.log({f'k{step}': step}, step=step)")
+    assert [line["values"] for line in training.lines()] == [{f"k{step}": step} for step in range(400)]
 
 
 def test_without_a_platform_every_call_does_nothing_and_says_so(training: Training) -> None:

@@ -1,5 +1,6 @@
 """Metrics from files that frameworks write, and when a training counts as complete."""
 
+import base64
 import json
 import os
 import struct
@@ -103,6 +104,29 @@ def test_lines_by_another_hand_stay_json(tmp_path: Path, spool: Spool) -> None:
     ReportSource(str(path), spool, Progress()).poll()
 
     assert [line["values"] for line in read(spool)] == [{"a": "nan", "b": "-inf"}]
+    assert [event["code"] for event in read(spool, "events")] == ["report_line"]
+
+
+def test_packed_numbers_become_lines_of_values(tmp_path: Path, spool: Spool) -> None:
+    path = tmp_path / "report"
+    packed = base64.b64encode(struct.pack("=3d", 0.5, float("nan"), float("inf"))).decode()
+    learned = {"time": 1, "step": 1, "values": {"a": 1, "b": 2, "c": 3}, "keys": "w"}
+    lines = [learned, {"time": 2, "step": 2, "keys": "w", "packed": packed}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    progress = Progress()
+    ReportSource(str(path), spool, progress).poll()
+    assert [line["values"] for line in read(spool)] == [learned["values"], {"a": 0.5, "b": "nan", "c": "inf"}]
+    assert progress.last_step == 2
+
+
+@pytest.mark.parametrize("packed", ["", "AAAA", "é", 7, None, "A" * 44])
+def test_a_packed_line_that_fits_no_names_is_told_of_and_left_out(tmp_path: Path, spool: Spool, packed: object) -> None:
+    path = tmp_path / "report"
+    learned = {"time": 1, "step": 1, "values": {"a": 1}, "keys": "w"}
+    lines = [learned, {"time": 2, "step": 2, "keys": "w", "packed": packed}, {**learned, "step": 3}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ReportSource(str(path), spool, Progress()).poll()
+    assert [line["step"] for line in read(spool)] == [1, 3]
     assert [event["code"] for event in read(spool, "events")] == ["report_line"]
 
 

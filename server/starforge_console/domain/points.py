@@ -53,8 +53,9 @@ class Columns:
 
     def in_order(self) -> "Columns":
         """The points by step; points of one step stay in the order of arrival."""
-        order = sorted(range(len(self)), key=self.steps.__getitem__)
-        return self if order == list(range(len(self))) else self._pick(order)
+        if array("q", sorted(self.steps)) == self.steps:
+            return self
+        return self._pick(sorted(range(len(self)), key=self.steps.__getitem__))
 
     def _pick(self, order: list[int]) -> "Columns":
         return Columns(
@@ -105,20 +106,6 @@ def build_summary(columns: Columns) -> Summary:
     )
 
 
-def merge_summaries(parts: list[Summary]) -> Summary:
-    """The summary of all points that `parts` (at least one) stand for."""
-    lows = [part.low for part in parts if part.low is not None]
-    highs = [part.high for part in parts if part.high is not None]
-    return Summary(
-        count=sum(part.count for part in parts),
-        first_step=min(part.first_step for part in parts),
-        last_step=max(part.last_step for part in parts),
-        low=min(lows, key=_value_of, default=None),
-        high=max(highs, key=_value_of, default=None),
-        nan=next((part.nan for part in parts if part.nan is not None), None),
-    )
-
-
 def _split_nan(columns: Columns) -> tuple[Columns, Point | None]:
     # A sum costs a tenth of looking at each value, and is NaN whenever one of them is.
     if not math.isnan(sum(columns.values)):
@@ -134,7 +121,3 @@ def _split_nan(columns: Columns) -> tuple[Columns, Point | None]:
 
 def _point_at(columns: Columns, index: int) -> Point:
     return Point(columns.steps[index], columns.values[index], columns.times[index])
-
-
-def _value_of(point: Point) -> float:
-    return point.value

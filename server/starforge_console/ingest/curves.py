@@ -2,20 +2,29 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from array import array
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from typing import Final, Literal
+
+from sqlalchemy import Connection
 
 from starforge.contract.api import Curve
 from starforge.errors import NotFound
-from starforge_console.domain.points import Columns, Point, Summary, build_summary, merge_summaries
+from starforge_console.domain.points import Columns, Point, build_summary
+from starforge_console.domain.rollup import Rollup
 from starforge_console.ledger.database import Database
-from starforge_console.ledger.series import ChunkSummary, list_summaries, load_chunks
+from starforge_console.ledger.points import load_chunks, load_rollup
 
 POINTS_AT_LEAST: Final = 8
 POINTS_AT_MOST: Final = 20_000
 _CHUNKS_SHARE: Final = 4
 """With a chunk for every fourth point that is asked for, the chunks' summaries are the curve: nothing else is read."""
+_CHUNKS_A_READ: Final = 16
+_PIECES_AT_MOST: Final = 64
+"""Fewer chunks than this can grow: each is smaller than the one before, and together they are smaller than one."""
 
 Load = Callable[[Iterable[int]], Mapping[int, Columns]]
 
@@ -26,30 +35,47 @@ class Curves:
     def __init__(self, series: Database) -> None:
         self._series = series
 
-    async def curve(self, job: str, key: str, points: int) -> Curve:
+    async def curve(self, job: str, key: str, points: int, attempt: int | None = None) -> Curve:
         """At most `points` points of the job's curve, by step.
 
-        Where an attempt began again at an earlier step, the newer attempt's points count from there on.
+        Where an attempt began again at an earlier step, the newer attempt's points count from there on; `attempt` asks
+        for all points of that attempt alone.
 
         Raises:
-            NotFound: the job has not reported that key.
+            NotFound: the job, or that attempt of it, has not reported that key.
 
         """
-        wanted = min(max(points, POINTS_AT_LEAST), POINTS_AT_MOST)
-        drawn = await self._series.read(
-            lambda c: build_curve(
-                list_summaries(c, job, key), lambda numbers: load_chunks(c, job, key, numbers), wanted
+        found = await self._series.read(lambda c: _find_curve(c, job, key, points, attempt))
+        if found is None:
+            whose = f"job {job}" if attempt is None else f"attempt {attempt} of job {job}"
+            raise NotFound(f"{whose} has no curve {key!r:.80}", next_step="ask for the list of its metrics")
+        return found
+
+    async def curves(
+        self, wanted: Sequence[tuple[str, str]], points: int, attempt: int | None = None
+    ) -> dict[tuple[str, str], Curve]:
+        """The curves of these (job, key), each as `curve` gives it; what is not there is left out."""
+        found: dict[tuple[str, str], Curve] = {}
+        for job, key in dict.fromkeys(wanted):
+            # One transaction each: a reader that stays long keeps the write-ahead log from being cleared.
+            curve = await self._series.read(partial(_find_curve, job=job, key=key, points=points, attempt=attempt))
+            if curve is not None:
+                found[job, key] = curve
+        return found
+
+    async def points(self, job: str, key: str, attempt: int | None = None) -> AsyncIterator[tuple[int, Columns]]:
+        """Every point of a curve in order of arrival, superseded ones too, as (attempt, points); none without it."""
+        rollup, tail = await self._series.read(lambda c: _load_tail(c, job, key))
+        for start in range(0, len(rollup), _CHUNKS_A_READ):
+            rows = range(start, min(start + _CHUNKS_A_READ, len(rollup)))
+            missing = [rollup.numbers[row] for row in rows if rollup.numbers[row] not in tail]
+            there = (
+                await self._series.read(partial(load_chunks, job_id=job, key=key, numbers=missing)) if missing else {}
             )
-        )
-        if drawn is None:
-            raise NotFound(f"job {job} has no curve {key!r:.80}", next_step="ask for the list of its metrics")
-        return Curve(
-            key=key,
-            steps=tuple(point.step for point in drawn.points),
-            values=tuple(_word_of(point.value) for point in drawn.points),
-            times=tuple(point.time for point in drawn.points),
-            total_points=drawn.total,
-        )
+            for row in rows:
+                number = rollup.numbers[row]
+                if attempt in (None, rollup.attempts[row]) and (number in tail or number in there):
+                    yield rollup.attempts[row], tail[number] if number in tail else there[number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +86,47 @@ class Drawn:
     total: int
 
 
-def build_curve(chunks: Sequence[ChunkSummary], load: Load, wanted: int) -> Drawn | None:
+def build_curve(chunks: Rollup, load: Load, wanted: int) -> Drawn | None:
     """Draw a curve from its chunks; `load` gives the points of some. None when there are no chunks."""
     if not chunks:
         return None
     cuts = _find_cuts(chunks)
-    valid = [chunk for chunk in chunks if chunk.summary.first_step < cuts[chunk.attempt]]
-    if len(valid) * _CHUNKS_SHARE < wanted:
-        return _draw_points(valid, load, cuts, wanted)
-    return _draw_summaries(valid, load, cuts, wanted)
+    if len(cuts) > 1:
+        chunks = chunks.pick([row for row, step in enumerate(chunks.first_steps) if step < cuts[chunks.attempts[row]]])
+    if len(chunks) * _CHUNKS_SHARE < wanted:
+        return _draw_points(chunks, load, cuts, wanted)
+    return _draw_summaries(chunks, load, cuts, wanted)
 
 
-def _find_cuts(chunks: Sequence[ChunkSummary]) -> dict[int, float]:
+def _find_curve(connection: Connection, job: str, key: str, points: int, attempt: int | None) -> Curve | None:
+    rollup = load_rollup(connection, job, key)
+    if attempt is not None:
+        rollup = rollup.pick([row for row, number in enumerate(rollup.attempts) if number == attempt])
+    wanted = min(max(points, POINTS_AT_LEAST), POINTS_AT_MOST)
+    drawn = build_curve(rollup, lambda numbers: load_chunks(connection, job, key, numbers), wanted)
+    if drawn is None:
+        return None
+    steps, values, times = zip(*drawn.points, strict=True)
+    if not math.isfinite(sum(values)):  # a sum is cheap, and finite only where no value is odd
+        values = tuple(map(_word_of, values))
+    # Checking each of a thousand points that come from typed columns would cost more than drawing them.
+    return Curve.model_construct(key=key, steps=steps, values=values, times=times, total_points=drawn.total)
+
+
+def _load_tail(connection: Connection, job: str, key: str) -> tuple[Rollup, Mapping[int, Columns]]:
+    """The chunks of a curve, and at the same moment the points of those that may still grow into one another."""
+    rollup = load_rollup(connection, job, key)
+    return rollup, load_chunks(connection, job, key, rollup.numbers[-_PIECES_AT_MOST:])
+
+
+def _find_cuts(chunks: Rollup) -> dict[int, float]:
     """For each attempt the step from which on a newer attempt's points count."""
+    newest = max(chunks.attempts)
+    if min(chunks.attempts) == newest:
+        return {newest: math.inf}
     first: dict[int, int] = {}
-    for chunk in chunks:
-        first[chunk.attempt] = min(chunk.summary.first_step, first.get(chunk.attempt, chunk.summary.first_step))
+    for attempt, step in zip(chunks.attempts, chunks.first_steps, strict=True):
+        first[attempt] = min(step, first.get(attempt, step))
     cuts: dict[int, float] = {}
     cut = math.inf
     for attempt in sorted(first, reverse=True):
@@ -84,42 +135,43 @@ def _find_cuts(chunks: Sequence[ChunkSummary]) -> dict[int, float]:
     return cuts
 
 
-def _draw_points(valid: Sequence[ChunkSummary], load: Load, cuts: Mapping[int, float], wanted: int) -> Drawn:
-    loaded = load(chunk.number for chunk in valid)
+def _draw_points(chunks: Rollup, load: Load, cuts: Mapping[int, float], wanted: int) -> Drawn:
+    loaded = load(chunks.numbers)
     columns = Columns.empty()
-    for chunk in valid:
-        columns.extend(_cut(chunk, loaded[chunk.number], cuts))
+    for row, number in enumerate(chunks.numbers):
+        columns.extend(_cut(chunks, row, loaded[number], cuts))
     columns = columns.in_order()
     total = len(columns)
     if total <= wanted:
-        return Drawn(_list_points(columns), total)
-    has_nan = any(chunk.summary.nan is not None for chunk in valid)
-    bounds = _split(total, _count_runs(wanted, has_nan=has_nan))
-    runs = [build_summary(columns.part(start, end)) for start, end in bounds]
-    return Drawn(_draw(runs, _ends(columns)), total)
+        return Drawn(list(map(Point, columns.steps, columns.values, columns.times)), total)
+    bounds = _split(total, _count_runs(wanted, has_nan=chunks.has_nan))
+    runs = (build_summary(columns.part(start, end)).points() for start, end in bounds)
+    return Drawn(_draw(itertools.chain.from_iterable(runs), _ends(columns)), total)
 
 
-def _draw_summaries(valid: Sequence[ChunkSummary], load: Load, cuts: Mapping[int, float], wanted: int) -> Drawn:
-    in_order = sorted(valid, key=lambda chunk: chunk.summary.first_step)
-    last = max(valid, key=lambda chunk: min(chunk.summary.last_step, cuts[chunk.attempt] - 1))
-    partial = {chunk.number for chunk in valid if chunk.summary.last_step >= cuts[chunk.attempt]}
-    loaded = load(partial | {in_order[0].number, last.number})
-    summaries = [
-        build_summary(_cut(chunk, loaded[chunk.number], cuts)) if chunk.number in partial else chunk.summary
-        for chunk in in_order
-    ]
+def _draw_summaries(chunks: Rollup, load: Load, cuts: Mapping[int, float], wanted: int) -> Drawn:
+    if list(chunks.first_steps) != sorted(chunks.first_steps):
+        chunks = chunks.pick(sorted(range(len(chunks)), key=chunks.first_steps.__getitem__))
+    halves, reach = [], chunks.last_steps
+    if len(cuts) > 1:
+        halves = [row for row, step in enumerate(reach) if step >= cuts[chunks.attempts[row]]]
+        reach = array("q", [int(min(step, cuts[chunks.attempts[row]] - 1)) for row, step in enumerate(reach)])
+    last = reach.index(max(reach))
+    loaded = load({chunks.numbers[row] for row in (*halves, 0, last)})
     ends = Columns.empty()
-    for chunk in (in_order[0], last):
-        ends.extend(_cut(chunk, loaded[chunk.number], cuts))
-    has_nan = any(summary.nan is not None for summary in summaries)
-    bounds = _split(len(summaries), _count_runs(wanted, has_nan=has_nan))
-    runs = [merge_summaries(summaries[start:end]) for start, end in bounds]
-    return Drawn(_draw(runs, _ends(ends.in_order())), sum(summary.count for summary in summaries))
+    for row in (0, last):
+        ends.extend(_cut(chunks, row, loaded[chunks.numbers[row]], cuts))
+    for row in halves:
+        chunks.replace(row, build_summary(_cut(chunks, row, loaded[chunks.numbers[row]], cuts)))
+    has_nan = chunks.has_nan
+    bounds = _split(len(chunks), _count_runs(wanted, has_nan=has_nan))
+    runs = (chunks.merge(start, end, has_nan=has_nan) for start, end in bounds)
+    return Drawn(_draw(itertools.chain.from_iterable(runs), _ends(ends.in_order())), sum(chunks.counts))
 
 
-def _cut(chunk: ChunkSummary, columns: Columns, cuts: Mapping[int, float]) -> Columns:
-    cut = cuts[chunk.attempt]
-    return columns if chunk.summary.last_step < cut else columns.below(int(cut))
+def _cut(chunks: Rollup, row: int, columns: Columns, cuts: Mapping[int, float]) -> Columns:
+    cut = cuts[chunks.attempts[row]]
+    return columns if chunks.last_steps[row] < cut else columns.below(int(cut))
 
 
 def _count_runs(wanted: int, *, has_nan: bool) -> int:
@@ -138,16 +190,11 @@ def _ends(columns: Columns) -> list[Point]:
     return [Point(columns.steps[i], columns.values[i], columns.times[i]) for i in (0, -1)]
 
 
-def _draw(runs: Sequence[Summary], ends: Sequence[Point]) -> list[Point]:
-    points = [ends[0], *(point for run in runs for point in run.points()), ends[1]]
-    points.sort(key=lambda point: point.step)
+def _draw(runs: Iterable[Point], ends: Sequence[Point]) -> list[Point]:
+    points = [ends[0], *runs, ends[1]]
+    points.sort(key=itemgetter(0))
     # NaN is unlike itself: it is told apart by its step and time.
-    seen = {(point.step, point.time, _word_of(point.value)): point for point in points}
-    return list(seen.values())
-
-
-def _list_points(columns: Columns) -> list[Point]:
-    return [Point(*row) for row in zip(columns.steps, columns.values, columns.times, strict=True)]
+    return list({point if point[1] == point[1] else (point[0], point[2]): point for point in points}.values())
 
 
 def _word_of(value: float) -> float | Literal["nan", "inf", "-inf"]:

@@ -13,8 +13,9 @@ from starforge.contract.ids import AttemptId
 from starforge_console.clock import Clock
 from starforge_console.ingest.lines import read_events, read_metrics
 from starforge_console.ingest.streams import Mark, Piece, Stores, StreamMoved
+from starforge_console.ledger.points import KEYS_AT_MOST, add_points
 from starforge_console.ledger.reports import ReportingAttempt, Reports, events_received_to, note_reports, tell_once
-from starforge_console.ledger.series import KEYS_AT_MOST, add_points, advance_stream, stream_state
+from starforge_console.ledger.series import advance_stream, stream_state
 from starforge_console.telemetry.metrics import IngestCounters
 
 EVENTS_A_WRITE_BYTES: Final = 128 << 10

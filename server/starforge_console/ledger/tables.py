@@ -16,6 +16,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.engine import Dialect
 
 NAMES: Final = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -29,6 +30,16 @@ series = MetaData(naming_convention=NAMES)
 
 # SQLite numbers only INTEGER keys by itself; PostgreSQL wants eight bytes.
 Serial = BigInteger().with_variant(Integer, "sqlite")
+
+
+class _Bytes(LargeBinary):
+    """Bytes that the drivers take as they are: to wrap each value costs more than to write it, where there are many."""
+
+    cache_ok = True
+
+    def bind_processor(self, dialect: Dialect) -> None:  # noqa: ARG002 - SQLAlchemy's
+        return None
+
 
 facts = Table("facts", ledger, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
 """Single facts of this install, such as its id."""
@@ -352,7 +363,20 @@ metric_keys = Table(
     Column("key", Text, primary_key=True),
     Column("points", BigInteger, nullable=False),
     Column("chunks", Integer, nullable=False),
+    # The sizes of its last chunks that may still grow, separated by spaces, and the attempt that they are of.
+    Column("pieces", Text),
+    Column("attempt", Integer),
 )
+
+metric_pages = Table(
+    "metric_pages",
+    series,
+    Column("job_id", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("chunks", _Bytes, nullable=False),
+)
+"""The summaries of some chunks that change no more, in columns: a long curve is drawn from them."""
 
 metric_chunks = Table(
     "metric_chunks",
@@ -372,8 +396,8 @@ metric_chunks = Table(
     Column("max_time", Float),
     Column("nan_step", BigInteger),
     Column("nan_time", Float),
-    Column("steps", LargeBinary, nullable=False),
-    Column("values", LargeBinary, nullable=False),
-    Column("times", LargeBinary, nullable=False),
+    Column("steps", _Bytes, nullable=False),
+    Column("values", _Bytes, nullable=False),
+    Column("times", _Bytes, nullable=False),
 )
 """Points of one key in columns (int64 steps, float64 values and times), with the summary that long curves show."""

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from starforge.contract.api import Curve, MetricKeys, Outputs
 from starforge_console.ledger.listing import load_lines
-from starforge_console.ledger.series import list_keys
+from starforge_console.ledger.points import list_keys
 from starforge_console.ledger.views import list_attempts, load_job
 from starforge_console.web.attempts import load_outputs
 from starforge_console.web.deps import Reader, Services

@@ -24,8 +24,9 @@ from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.streams import Stores
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.endings import EndedAttempt
+from starforge_console.ledger.points import load_chunks, load_rollup
 from starforge_console.ledger.reports import ReportingAttempt
-from starforge_console.ledger.series import list_segments, list_summaries, load_chunks
+from starforge_console.ledger.series import list_segments
 from starforge_console.ledger.tables import attempts
 from starforge_console.ledger.views import list_events
 from starforge_console.telemetry.metrics import IngestCounters
@@ -70,7 +71,7 @@ class Site:
         """(step, value) of all that is kept, in order of arrival."""
 
         def _read(connection: Connection) -> list[Columns]:
-            numbers = [chunk.number for chunk in list_summaries(connection, attempt.job, key)]
+            numbers = load_rollup(connection, attempt.job, key).numbers
             return [columns for _, columns in sorted(load_chunks(connection, attempt.job, key, numbers).items())]
 
         chunks = await self.stores.series.read(_read)

@@ -1,16 +1,18 @@
 import math
 from array import array
+from collections.abc import Coroutine
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.tests.ingest.builders import open_site, run
+from server.tests.ingest.builders import Site, open_site, run
 from starforge.errors import NotFound
 from starforge_console.domain.points import Columns, build_summary
+from starforge_console.domain.rollup import Rollup
 from starforge_console.ingest.curves import Curves, build_curve
-from starforge_console.ledger.series import CHUNK_POINTS, ChunkSummary, add_points
+from starforge_console.ledger.points import CHUNK_POINTS, add_points
 
 
 def _columns(first: int, values: list[float]) -> Columns:
@@ -18,14 +20,14 @@ def _columns(first: int, values: list[float]) -> Columns:
     return Columns(array("q", steps), array("d", values), array("d", [float(step) for step in steps]))
 
 
-def _chunks(*attempts: Columns) -> tuple[list[ChunkSummary], dict[int, Columns]]:
+def _chunks(*attempts: Columns) -> tuple[Rollup, dict[int, Columns]]:
     loaded: dict[int, Columns] = {}
-    chunks: list[ChunkSummary] = []
+    chunks = Rollup.empty()
     for attempt, columns in enumerate(attempts, start=1):
         for start in range(0, len(columns), CHUNK_POINTS):
             number = len(chunks) + 1
             loaded[number] = columns.part(start, start + CHUNK_POINTS)
-            chunks.append(ChunkSummary(number, attempt, build_summary(loaded[number])))
+            chunks.add(number, attempt, build_summary(loaded[number]))
     return chunks, loaded
 
 
@@ -99,5 +101,58 @@ def test_the_answer_spells_nan_and_infinities(tmp_path: Path) -> None:
             assert (curve.steps, curve.total_points) == ((0, 1, 2, 3), 4)
             with pytest.raises(NotFound):
                 await Curves(site.stores.series).curve("j1", "other", 100)
+
+    run(_scenario())
+
+
+def _receive(site: Site, *attempts: Columns) -> Coroutine[object, object, None]:
+    async def _write() -> None:
+        for number, columns in enumerate(attempts, start=1):
+            points = {"loss": columns}
+            await site.stores.series.write(lambda c: add_points(c, "j1", number, points))  # noqa: B023 - awaited at once
+
+    return _write()
+
+
+def test_both_attempts_can_be_seen_where_the_later_one_counts(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            await _receive(site, _columns(0, [1.0] * 10), _columns(6, [2.0] * 10))
+            curves = Curves(site.stores.series)
+            joined, first, second = [await curves.curve("j1", "loss", 100, attempt) for attempt in (None, 1, 2)]
+            assert (joined.total_points, joined.values) == (16, (1.0,) * 6 + (2.0,) * 10)
+            assert (first.total_points, first.values) == (10, (1.0,) * 10)
+            assert (second.steps, second.values) == (tuple(range(6, 16)), (2.0,) * 10)
+            with pytest.raises(NotFound, match="attempt 3 of job j1"):
+                await curves.curve("j1", "loss", 100, 3)
+
+    run(_scenario())
+
+
+def test_every_point_is_given_in_order_of_arrival_also_while_more_arrive(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            await _receive(site, _columns(0, [1.0] * 40_000), _columns(30_000, [2.0] * 40_500))
+            curves, found = Curves(site.stores.series), []
+            async for attempt, columns in curves.points("j1", "loss"):
+                found += [(attempt, step) for step in columns.steps]
+                if len(found) < 20_000:  # what can still grow into one was read at the beginning
+                    await _receive(site, Columns.empty(), _columns(70_500, [2.0] * 600))
+            assert found == [(1, step) for step in range(40_000)] + [(2, step) for step in range(30_000, 70_500)]
+            alone = [step async for _, columns in curves.points("j1", "loss", 1) for step in columns.steps]
+            assert alone == list(range(40_000))
+            assert [one async for one in curves.points("j1", "other")] == []
+
+    run(_scenario())
+
+
+def test_steps_out_of_order_are_drawn_in_order(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            steps = [5, 3, 9, 3, 1]
+            columns = Columns(array("q", steps), array("d", map(float, range(5))), array("d", map(float, range(5))))
+            await _receive(site, columns)
+            curve = await Curves(site.stores.series).curve("j1", "loss", 100)
+            assert (curve.steps, curve.values) == ((1, 3, 3, 5, 9), (4.0, 1.0, 3.0, 0.0, 2.0))
 
     run(_scenario())

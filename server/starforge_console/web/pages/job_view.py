@@ -18,7 +18,7 @@ from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
 from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.lineages import load_lineage_record
 from starforge_console.ledger.listing import History, JobLine, load_history, load_lines
-from starforge_console.ledger.series import list_keys
+from starforge_console.ledger.points import list_keys
 from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
 from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs
 from starforge_console.web.deps import ApiServices

@@ -31,7 +31,7 @@ class Inspector:
             seen = build_observation(claim, inspected, self._node, time.time(), engine_started_at)
             if not isinstance(seen, Seen):
                 return seen
-            digest = self._images.find_digest(claim.image_id) if claim.image_id else None
+            digest = self._images.find_digest(claim.image_id, claim.image) if claim.image_id else None
             refusal = self._find_refusal(claim, inspected)
         except (BackendUnreachable, EngineError) as error:
             return NoSignal(reason=str(error))

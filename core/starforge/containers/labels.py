@@ -56,6 +56,8 @@ class Claim:
     memory_bytes: int
     port: int | None
     image_id: str
+    image: str = ""
+    """What it was created from, as it was asked for."""
 
     def holds(self, boot: str) -> bool:
         """Whether its GPUs, CPUs and memory are taken: from its creation to its end, and not beyond a reboot.
@@ -93,6 +95,7 @@ def find_claim(listed: Document) -> Claim | None:
         memory_bytes=int(_number(labels.get(MEMORY))),
         port=int(_number(labels[PORT])) if labels.get(PORT) else None,
         image_id=str(listed.get("ImageID", "")),
+        image=str(listed.get("Image", "")),
     )
 
 

@@ -6,6 +6,11 @@ from typing import Final
 
 from starforge.errors import SpecError
 
+DOCKER_HUB: Final = "docker.io"
+"""The registry that a name without one means to an engine."""
+DEFAULT_NAMESPACE: Final = "library"
+
+_HUB_NAMES: Final = frozenset({DOCKER_HUB, "index.docker.io", "registry-1.docker.io"})
 _LONGEST_NAME: Final = 255
 _ID: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _BARE_ID: Final = re.compile(r"[0-9a-f]{64}")
@@ -30,6 +35,14 @@ class ImageReference:
     repository: str
     tag: str | None
     digest: str | None
+
+    @property
+    def home(self) -> tuple[str, str]:
+        """Its registry, in lower case, and its repository there, with what an engine adds to a name without them."""
+        registry = name_registry(self.host or DOCKER_HUB)
+        if registry == DOCKER_HUB and "/" not in self.repository:
+            return registry, f"{DEFAULT_NAMESPACE}/{self.repository}"
+        return registry, self.repository
 
     def __str__(self) -> str:
         if not self.repository:
@@ -62,6 +75,12 @@ def parse_image_reference(text: str) -> ImageReference:
     if len(rest) - len(colon + tag) > _LONGEST_NAME:
         raise _refuse(text, f"its name is longer than {_LONGEST_NAME} characters")
     return ImageReference(host=host, repository=repository, tag=tag or None, digest=digest or None)
+
+
+def name_registry(host: str) -> str:
+    """The one way in which a registry is written, whatever an image calls it."""
+    lowered = host.lower()
+    return DOCKER_HUB if lowered in _HUB_NAMES else lowered
 
 
 def _split_host(text: str) -> tuple[str | None, str]:

@@ -4,15 +4,11 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from starforge.contract.images import ImageReference, parse_image_reference
+from starforge.contract.images import DOCKER_HUB, ImageReference, name_registry, parse_image_reference
 from starforge.errors import InputError, SpecError
 
-DOCKER_HUB: Final = "docker.io"
-"""What a name without a registry means to an engine."""
-DEFAULT_NAMESPACE: Final = "library"
 DEFAULT_TAG: Final = "latest"
 
-_HUB_NAMES: Final = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
 _PINNED: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -103,7 +99,15 @@ def parse_registry(text: str) -> str:
             why="a registry is HOST or HOST:PORT as images name it: with a dot or a port, or localhost",
             next_step="write it without https:// and without a path, such as registry.example.org:5000",
         )
-    return _name_registry(reference.host)
+    return name_registry(reference.host)
+
+
+def find_pin(image: str, answer: ImageAnswer | None) -> str | None:
+    """The digest that a job is pinned to for its registry's answer; None where the image names its content itself."""
+    question = find_question(image)
+    if question is None or question.digest is not None or not isinstance(answer, Resolved):
+        return None
+    return answer.digest
 
 
 def choose_image(image: str, admitted: str | None, ran: str | None, *, is_asked: bool) -> str:
@@ -125,13 +129,5 @@ def choose_image(image: str, admitted: str | None, ran: str | None, *, is_asked:
 
 
 def _build_question(reference: ImageReference) -> ImageQuestion:
-    registry = DOCKER_HUB if reference.host is None else _name_registry(reference.host)
-    repository = reference.repository
-    if registry == DOCKER_HUB and "/" not in repository:
-        repository = f"{DEFAULT_NAMESPACE}/{repository}"
+    registry, repository = reference.home
     return ImageQuestion(registry, repository, reference.digest or reference.tag or DEFAULT_TAG)
-
-
-def _name_registry(host: str) -> str:
-    lowered = host.lower()
-    return DOCKER_HUB if lowered in _HUB_NAMES else lowered

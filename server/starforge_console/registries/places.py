@@ -7,7 +7,7 @@ from typing import Final
 
 import httpx2
 
-from starforge_console.domain.images import DOCKER_HUB
+from starforge.contract.images import DOCKER_HUB
 
 _ADDRESS_OF_HUB: Final = "registry-1.docker.io"
 _LARGEST_PORT: Final = 65535

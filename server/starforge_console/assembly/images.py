@@ -1,0 +1,59 @@
+"""Which image an attempt is launched with, and what its machine signs in with to fetch it."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from starforge.contract.ids import JobId
+from starforge.contract.launch import RegistryLogin
+from starforge.errors import LaunchRefused
+from starforge_console.domain.images import choose_image, find_question
+from starforge_console.errors import SealBroken, VaultUnusable
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.image_pins import load_image_pins
+
+
+class KnowsRegistries(Protocol):
+    """Who asks registries, and signs in to them (registries.asking)."""
+
+    def is_asked(self, registry: str) -> bool:
+        """Whether the registry is asked about images at all."""
+
+    async def find_login(self, image: str) -> RegistryLogin | None:
+        """What an engine signs in with to fetch `image`, if anything. Raises SealBroken, VaultUnusable."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageToLaunch:
+    """The reference, and the login for its registry."""
+
+    reference: str
+    login: RegistryLogin | None = field(default=None, repr=False)
+
+
+class AttemptImages:
+    """The images of attempts."""
+
+    def __init__(self, ledger: Database, registries: KnowsRegistries) -> None:
+        self._ledger = ledger
+        self._registries = registries
+
+    async def choose_for(self, job: JobId, image: str) -> ImageToLaunch:
+        """What `image` of the job's spec means to its next attempt, pinned as far as its content is known.
+
+        Raises:
+            LaunchRefused: the login for its registry is kept here and cannot be opened.
+
+        """
+        pins = await self._ledger.read(lambda c: load_image_pins(c, job))
+        question = find_question(image)
+        is_asked = question is not None and self._registries.is_asked(question.registry)
+        try:
+            login = await self._registries.find_login(image)
+        except (SealBroken, VaultUnusable) as error:
+            registry = question.registry if question is not None else image
+            raise LaunchRefused(
+                f"the console's login for {registry} cannot be used",
+                why=error.why,
+                next_step=f"an administrator sets it again: sf admin registry set {registry} --username NAME",
+            ) from error
+        return ImageToLaunch(choose_image(image, pins.admitted, pins.ran, is_asked=is_asked), login)

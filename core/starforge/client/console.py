@@ -12,8 +12,9 @@ from starforge.client.http import Body, Connection, Request
 from starforge.contract import api
 from starforge.contract.ids import Digest
 from starforge.contract.jobspec import API_VERSION, KIND, describe_faults
+from starforge.contract.quotas import QuotaList
 from starforge.contract.versions import check_client
-from starforge.errors import Unavailable
+from starforge.errors import NotFound, Unavailable
 
 AnswerT = TypeVar("AnswerT", bound=api.Answer)
 
@@ -59,6 +60,13 @@ class Console:
     def whoami(self) -> api.WhoAmI:
         """Whose token this is."""
         return self._get(api.WhoAmI, "/whoami")
+
+    def quotas(self) -> QuotaList | None:
+        """What limits the caller's jobs; None where the console is too old to say."""
+        try:
+            return self._get(QuotaList, "/quotas")
+        except NotFound:
+            return None
 
     def profiles(self) -> api.ProfileList:
         """The named shapes of the hardware registry."""

@@ -62,6 +62,22 @@ def test_signing_in_keeps_the_token_for_this_user_and_never_prints_it(
         assert sf("status").code == 1
 
 
+def test_status_says_what_may_be_held_and_what_is(sf: Sf, state: ConsoleState) -> None:
+    team: dict[str, object] = {"kind": "team", "name": "ml", "gpus": 8, "jobs": None, "series": ["h200", "l40s"]}
+    own: dict[str, object] = {"kind": "user", "name": "ada", "gpus": None, "jobs": None, "series": None}
+    quotas = [{**own, "held": {"gpus": 2, "jobs": 1}}, {**team, "held": {"gpus": 6, "jobs": 3}}]
+    state.answers["GET /quotas"] = {"items": quotas}
+    with serve(state) as url:
+        sf("login", "--server", url, stdin=f"{TOKEN}\n")
+        shown = sf("status").out
+        assert "quota of team ml: 6 of 8 GPUs held, 3 jobs held, series h200, l40s allowed\n" in shown
+        assert "user ada:" not in shown
+        assert sf("status", "--json").json["quotas"] == quotas
+        del state.answers["GET /quotas"]  # a console that does not know of it yet
+        assert "quota" not in sf("status").out
+        assert sf("status", "--json").json["quotas"] is None
+
+
 def test_a_token_that_the_server_refuses_is_not_kept(sf: Sf, state: ConsoleState, tmp_path: Path) -> None:
     with serve(state) as url:
         result = sf("login", "--server", url, stdin=f"sfp_{'w' * 43}\n")

@@ -3,7 +3,6 @@
 from starforge.cli.output import note, print_json, print_table
 from starforge.wording import count_of
 from starforge_console.accounts.quotas import (
-    QuotaLine,
     change_limit,
     change_team,
     find_holder,
@@ -11,7 +10,7 @@ from starforge_console.accounts.quotas import (
     list_team,
     remove_limit,
 )
-from starforge_console.domain.quota import Holder
+from starforge_console.domain.quota import Holder, QuotaLine
 from starforge_console.ledger.database import Database
 
 

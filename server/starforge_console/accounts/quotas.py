@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from starforge.errors import InputError, NotFound
 from starforge.hardware.series import FAMILIES, SERIES_BY_NAME
 from starforge.wording import describe_nearest
 from starforge_console.accounts.users import load_named
-from starforge_console.domain.quota import TEAM, USER, Holder, Limit
+from starforge_console.domain.quota import TEAM, USER, Holder, Limit, QuotaLine, build_lines
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.gpu_series import list_added_series
 from starforge_console.ledger.quotas import (
@@ -27,16 +26,6 @@ MOST: Final = 1_000_000
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _NUMBER: Final = re.compile(r"[0-9]{1,7}")
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaLine:
-    """One holder's limit and what the holder has now."""
-
-    holder: Holder
-    limit: Limit
-    gpus: int
-    jobs: int
 
 
 def find_holder(ledger: Database, user: str | None, team: str | None) -> Holder:
@@ -82,11 +71,7 @@ def remove_limit(ledger: Database, holder: Holder) -> None:
 def list_quotas(ledger: Database) -> Sequence[QuotaLine]:
     """Every limit, with what is held under it now."""
     quotas, members, held = ledger.read_now(lambda c: (load_quotas(c), list_members(c), list_held(c)))
-    lines = []
-    for holder, limit in quotas.limits.items():
-        own = [gpus for user_id, _, gpus in held if holder in members[user_id].holders]
-        lines.append(QuotaLine(holder, limit, sum(own), len(own)))
-    return lines
+    return build_lines(quotas.limits, members, held)
 
 
 def list_team(ledger: Database, team: str) -> list[str]:

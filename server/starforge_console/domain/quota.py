@@ -48,6 +48,16 @@ class Limit:
 NO_LIMIT: Final = Limit()
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaLine:
+    """One holder's limit and what the holder has now."""
+
+    holder: Holder
+    limit: Limit
+    gpus: int
+    jobs: int
+
+
 class Member(NamedTuple):
     """A user with the team that the user belongs to."""
 
@@ -116,6 +126,18 @@ class Usage:
             if why:
                 holds.append(WaitReason(why, (f"quota of {holder}",)))
         return holds
+
+
+def build_lines(
+    limits: Mapping[Holder, Limit], members: Mapping[int, Member], held: Iterable[tuple[int, str, int]]
+) -> list[QuotaLine]:
+    """What each of these holders has under its limit: `held` is user, job and GPUs of every job that holds a place."""
+    holdings = [(members[user_id].holders, gpus) for user_id, _, gpus in held]
+    lines = []
+    for holder, limit in limits.items():
+        own = [gpus for holders, gpus in holdings if holder in holders]
+        lines.append(QuotaLine(holder, limit, sum(own), len(own)))
+    return lines
 
 
 def count_gpus(pools: Sequence[PoolRequest]) -> int:

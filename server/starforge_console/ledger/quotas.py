@@ -7,7 +7,19 @@ from typing import Any, Final
 from sqlalchemy import Connection, delete, insert, select, update
 
 from starforge.contract.states import HOLDS_A_PLACE
-from starforge_console.domain.quota import NO_LIMIT, TEAM, USER, Holder, HolderKind, Limit, Member, Quotas, Usage
+from starforge_console.domain.quota import (
+    NO_LIMIT,
+    TEAM,
+    USER,
+    Holder,
+    HolderKind,
+    Limit,
+    Member,
+    QuotaLine,
+    Quotas,
+    Usage,
+    build_lines,
+)
 from starforge_console.ledger.tables import jobs, quotas, users
 
 _HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
@@ -32,6 +44,13 @@ def load_usage(connection: Connection, user_id: int | None = None) -> Usage:
     found = load_quotas(connection)
     is_bound = bool(found.limits if user_id is None else found.list_limits(user_id))
     return Usage(found, list_held(connection)) if is_bound else Usage(found)
+
+
+def list_own(connection: Connection, user_id: int) -> list[QuotaLine]:
+    """The user's own limit and the team's, each with what is held; read at one moment."""
+    limits, members = load_quotas(connection).limits, list_members(connection)
+    own = {holder: limits.get(holder, NO_LIMIT) for holder in members[user_id].holders}
+    return build_lines(own, members, list_held(connection))
 
 
 def list_members(connection: Connection) -> dict[int, Member]:

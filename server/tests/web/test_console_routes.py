@@ -2,9 +2,12 @@ import time
 
 import pytest
 
+from server.tests.web.lives import begin
 from server.tests.web.support import ConsoleUnderTest, submit
 from starforge.contract.api import MethodList, ProfileList
 from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
+from starforge_console.domain.quota import Holder
+from starforge_console.ledger.quotas import change_parts, list_members, set_team
 
 
 @pytest.mark.parametrize(
@@ -38,6 +41,28 @@ def test_a_token_says_whose_it_is_and_how_long(console: ConsoleUnderTest) -> Non
     answer = console.client(console.add_user("root", "admin")).get("/api/v1/whoami").json()
     assert (answer["user"], answer["role"], answer["scopes"]) == ("root", "admin", ["admin", "read", "submit"])
     assert 89 < (answer["token_expires_at"] - time.time()) / 86400 < 91
+
+
+def test_everybody_sees_the_own_quota_and_that_of_the_team_with_what_is_held(console: ConsoleUnderTest) -> None:
+    ann, bob = console.add_user("ann"), console.add_user("bob")
+    console.add_user("eve")
+    ids = {member.user: user_id for user_id, member in console.ledger.read_now(list_members).items()}
+    console.ledger.write_now(lambda c: set_team(c, ids["ann"], "ml"))
+    console.ledger.write_now(lambda c: set_team(c, ids["bob"], "ml"))
+    console.ledger.write_now(
+        lambda c: change_parts(c, Holder("team", "ml"), {"gpus": 8, "series": frozenset({"h200"})})
+    )
+    console.ledger.write_now(lambda c: change_parts(c, Holder("user", "eve"), {"jobs": 1}))
+    begin(console, submit(console, bob))
+    items = console.client(ann).get("/api/v1/quotas").json()["items"]
+    none = {"gpus": None, "jobs": None, "series": None}
+    held = items[1]["held"]
+    assert held["jobs"] == 1
+    assert items == [
+        {"kind": "user", "name": "ann", **none, "held": {"gpus": 0, "jobs": 0}},
+        {"kind": "team", "name": "ml", "gpus": 8, "jobs": None, "series": ["h200"], "held": held},
+    ]
+    assert console.client().get("/api/v1/quotas").status_code == 401
 
 
 def test_signing_out_ends_the_token_at_once(console: ConsoleUnderTest) -> None:

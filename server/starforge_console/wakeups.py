@@ -22,6 +22,9 @@ INPUTS: Final = "inputs"
 JOBS: Final = "jobs"
 """Something happened to some job; told with every job's own topic."""
 
+RETENTION: Final = "retention"
+"""The collector is to look now."""
+
 NODES: Final = "nodes"
 """A machine joined, changed, or told something new."""
 

@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "secret": LazyCommand("starforge.cli.secret:secret", "Keep secrets for your own jobs."),
     "fleet": LazyCommand("starforge.cli.fleet:fleet", "Look at fleets, make one, let machines join it."),
     "node": LazyCommand("starforge.cli.node:node", "Look at machines, take them out of use."),
+    "admin": LazyCommand("starforge.cli.admin:admin", "Look after the whole console."),
     "login": LazyCommand("starforge.cli.login:login", "Sign in at a server."),
     "logout": LazyCommand("starforge.cli.login:logout", "Forget the server and the token."),
     "status": LazyCommand("starforge.cli.login:status", "Say who is signed in where, and what runs."),

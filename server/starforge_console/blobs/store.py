@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -66,15 +67,20 @@ class BlobStore:
     def find_size_now(self, digest: Digest) -> int | None:
         """How many bytes the blob has, or None when it is not here. May wait for the disk.
 
+        Whoever asks may be about to use it: what nothing refers to stays for its whole time from now on.
+
         Raises:
             StorageNotMounted: nobody can tell.
 
         """
         self.require_storage()
         try:
-            return locate_blob(self._root, digest).stat().st_size
+            path = locate_blob(self._root, digest)
+            size_bytes = path.stat().st_size
+            os.utime(path)
         except FileNotFoundError:
             return None
+        return size_bytes
 
     def locate(self, digest: Digest) -> Path:
         """Where the blob lies, if it is here."""

@@ -123,7 +123,7 @@ def find_hold(job: JobFacts) -> str:
     return ""
 
 
-def decide_job(job: JobFacts, terms: Terms, now: float, better: Better | None = None) -> Sequence[Removal]:
+def decide_job(job: JobFacts, terms: Terms, now: float, better: Better | None = None) -> tuple[Removal, ...]:
     """What may go of the job. `better` says which values of its primary metric are; None where that is not known."""
     if find_hold(job) or job.ended_at is None:
         return ()
@@ -133,7 +133,7 @@ def decide_job(job: JobFacts, terms: Terms, now: float, better: Better | None = 
         found += _decide_attempt(job, attempt, terms, ago_s)
     if ago_s >= terms.checkpoint_s:
         found += _decide_checkpoints(job, terms, better)
-    return found
+    return tuple(found)
 
 
 def decide_files(kind: Kind, files: Iterable[FileFacts], kept_s: float, now: float) -> Sequence[Removal]:

@@ -19,7 +19,7 @@ from starforge_console.clock import Clock
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.endings import hurry_cleanup, list_unclean_of
-from starforge_console.ledger.jobs import delete_job, list_deletable, wish_stop
+from starforge_console.ledger.jobs import delete_job, find_workspace, list_deletable, wish_stop
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.series import delete_series
 from starforge_console.ledger.views import load_job
@@ -95,10 +95,13 @@ class JobControl:
         if has_ended_for_good(record.state, record.retry_at):
             await self._clean_up_now(JobId(job_id))
         attempts = await self.ledger.read(lambda c: list_deletable(c, JobId(job_id)))
+        workspace = await self.ledger.read(lambda c: find_workspace(c, JobId(job_id)))
         # The record goes last: where anything before it fails, the job is still there to be deleted again.
         await self._remove_run(JobId(job_id))
         await self.series.write(lambda c: delete_series(c, job_id, attempts))
         await self.logs.remove_logs(attempts)
+        if workspace is not None:
+            await self.blobs.find_size(workspace)  # from now on nothing may refer to it: its time begins
         await self.ledger.write(lambda c: delete_job(c, JobId(job_id)))
         self.wakeups.notify(job_topic(job_id))
 

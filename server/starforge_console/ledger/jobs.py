@@ -149,6 +149,11 @@ def load_spec(connection: Connection, job_id: JobId) -> str:
 
 def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
     """The attempts of a job that may be deleted.
+def find_workspace(connection: Connection, job_id: JobId) -> Digest | None:
+    """The digest of the job's packed workspace; None for a job that is not there."""
+    return connection.execute(select(jobs.c.workspace).where(jobs.c.id == job_id)).scalar()
+
+
 
     Raises:
         NotFound: there is no such job.

@@ -12,7 +12,15 @@ from starforge.wording import describe_bytes
 from starforge_console.domain.inputs import CheckpointInput
 from starforge_console.domain.retention import AttemptFacts, JobFacts, Kind, Removal, find_hold
 from starforge_console.ledger.moves import note_timeline
-from starforge_console.ledger.tables import attempts, idempotency, jobs, join_tokens, removals, tokens
+from starforge_console.ledger.tables import (
+    attempts,
+    idempotency,
+    jobs,
+    join_tokens,
+    log_segments,
+    removals,
+    tokens,
+)
 
 Place = tuple[float, str]
 """Where a list of ended jobs goes on: when one ended, and its id."""
@@ -84,6 +92,11 @@ def finish_removal(connection: Connection, one: Removal, now: float) -> None:
         name = f" {one.name}" if one.name else ""
         note = f"retention removed {_SHOWN[one.kind]}{name} of attempt {one.number}{size}: {one.why}"
         note_timeline(connection, JobId(one.job), now, note, one.number)
+
+
+def delete_segments(connection: Connection, attempt: AttemptId) -> None:
+    """Forget, in the series, where the bytes of the attempt's log lie; how far it was received stays known."""
+    connection.execute(delete(log_segments).where(log_segments.c.attempt == attempt))
 
 
 def list_unfinished(connection: Connection, limit: int) -> Sequence[Removal]:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from starforge.containers.settings import GpuRuntime, find_secrets_root
 from starforge.contract.launch import Secret
 from starforge_console.errors import SettingsError
+from starforge_console.settings.group import Group
+from starforge_console.settings.registries import RegistrySettings
+from starforge_console.settings.retention import RetentionSettings
 
 LOG_MAX_BYTES: Final = 2 << 30
 _OF_IMAGES: Final = frozenset(
@@ -61,14 +63,10 @@ def _default_storage_root() -> Path | None:
     return None if os.geteuid() == 0 else Path.home() / ".starforge-storage"
 
 
-class _Group(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="FORGE_", frozen=True, extra="ignore", validate_default=True)
+SettingsT = TypeVar("SettingsT", bound=Group)
 
 
-SettingsT = TypeVar("SettingsT", bound=_Group)
-
-
-class PathSettings(_Group):
+class PathSettings(Group):
     """Where the console keeps what it must not lose, and where jobs keep theirs."""
 
     console_state_dir: AbsolutePath = Field(
@@ -89,7 +87,7 @@ class PathSettings(_Group):
     )
 
 
-class HttpSettings(_Group):
+class HttpSettings(Group):
     """Where the console listens, and under which addresses others reach it."""
 
     listen: str = Field(default="127.0.0.1:7080", description="Pages and API: HOST:PORT.", pattern=r"^\S+:\d{1,5}$")
@@ -119,7 +117,7 @@ class HttpSettings(_Group):
     )
 
 
-class LocalSettings(_Group):
+class LocalSettings(Group):
     """The `local` fleet: the containers of this host."""
 
     docker_socket: AbsolutePath = Field(
@@ -135,7 +133,7 @@ class LocalSettings(_Group):
     job_gid: int | None = Field(default=None, ge=0, description="Group of jobs; default: the storage root's.")
 
 
-class NodeSettings(_Group):
+class NodeSettings(Group):
     """Machines that joined a fleet of kind `node`."""
 
     node_heartbeat_s: float = Field(
@@ -164,7 +162,7 @@ def _default_hf_token() -> SecretStr:
     return SecretStr(os.environ.get("HF_TOKEN", ""))
 
 
-class HubSettings(_Group):
+class HubSettings(Group):
     """The hub that `hf://` names: asked at admission, and fetched from by the console alone."""
 
     hf_endpoint: str = Field(
@@ -197,7 +195,7 @@ class LogFormat(StrEnum):
     CONSOLE = "console"
 
 
-class LogSettings(_Group):
+class LogSettings(Group):
     """The console's own log, on standard error."""
 
     log_format: LogFormat = Field(default=LogFormat.CONSOLE, description="One line of text or of JSON an entry.")
@@ -206,7 +204,7 @@ class LogSettings(_Group):
     )
 
 
-class PolicySettings(_Group):
+class PolicySettings(Group):
     """What is admitted, and how long things are kept."""
 
     image_allow: str = Field(
@@ -224,7 +222,8 @@ class PolicySettings(_Group):
     log_max_bytes: int = Field(
         default=LOG_MAX_BYTES,
         ge=1 << 20,
-        description="So much of one attempt's log is kept; the rest shows as missing, and the job goes on.",
+        description="So much of one attempt's log is kept, half of it from its beginning and half from its end; what lies "
+        "between shows as missing, and the job goes on.",
     )
     state_reserve_bytes: int | None = Field(
         default=None,
@@ -248,6 +247,8 @@ class ConsoleSettings:
     log: LogSettings = field(default_factory=LogSettings)
     node: NodeSettings = field(default_factory=NodeSettings)
     hub: HubSettings = field(default_factory=HubSettings)
+    registry: RegistrySettings = field(default_factory=RegistrySettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
 
     @property
     def data_roots(self) -> tuple[Path, ...]:
@@ -263,7 +264,17 @@ class ConsoleSettings:
         return self.paths.storage_root
 
 
-GROUPS = (PathSettings, HttpSettings, LocalSettings, NodeSettings, HubSettings, PolicySettings, LogSettings)
+GROUPS = (
+    PathSettings,
+    HttpSettings,
+    LocalSettings,
+    NodeSettings,
+    HubSettings,
+    RegistrySettings,
+    PolicySettings,
+    RetentionSettings,
+    LogSettings,
+)
 
 
 def load_settings() -> ConsoleSettings:
@@ -277,14 +288,25 @@ def load_settings() -> ConsoleSettings:
     paths, http = _load_group(PathSettings, faults), _load_group(HttpSettings, faults)
     local, policy = _load_group(LocalSettings, faults), _load_group(PolicySettings, faults)
     log, node = _load_group(LogSettings, faults), _load_group(NodeSettings, faults)
-    hub = _load_group(HubSettings, faults)
-    if faults or not (paths and http and local and policy and log and node and hub):
+    hub, registry = _load_group(HubSettings, faults), _load_group(RegistrySettings, faults)
+    retention = _load_group(RetentionSettings, faults)
+    if faults or not (paths and http and local and policy and log and node and hub and registry and retention):
         raise SettingsError(
             f"{len(faults)} settings cannot be used" if len(faults) != 1 else "a setting cannot be used",
             why="; ".join(faults),
             next_step="correct what is listed and start again",
         )
-    settings = ConsoleSettings(paths=paths, http=http, local=local, policy=policy, log=log, node=node, hub=hub)
+    settings = ConsoleSettings(
+        paths=paths,
+        http=http,
+        local=local,
+        policy=policy,
+        log=log,
+        node=node,
+        hub=hub,
+        registry=registry,
+        retention=retention,
+    )
     if settings.paths.storage_root is None:
         raise _no_storage_root()
     state, storage = settings.paths.console_state_dir, settings.paths.storage_root

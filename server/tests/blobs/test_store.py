@@ -110,7 +110,16 @@ def test_a_second_upload_changes_nothing(tmp_path: Path) -> None:
     before = locate_blob(tmp_path, digest_bytes(b"content")).stat()
     assert put(store, b"content") == 7
     after = locate_blob(tmp_path, digest_bytes(b"content")).stat()
-    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+    assert (before.st_ino, before.st_size) == (after.st_ino, after.st_size)
+
+
+def test_a_blob_that_is_asked_for_counts_as_used_now(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put(store, b"content")
+    path = locate_blob(tmp_path, digest_bytes(b"content"))
+    os.utime(path, (1, 1))
+    assert asyncio.run(store.find_size(digest_bytes(b"content"))) == 7
+    assert path.stat().st_mtime > 1
 
 
 def test_many_uploads_of_one_digest_at_once_all_succeed(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Retention: what ended jobs left goes after a while, by one collector."""

@@ -1,0 +1,343 @@
+"""The collector: lists what may go, or lets it go, a bounded amount at a time, and holds while a backup holds it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+import structlog
+
+from starforge.contract.api import Curve
+from starforge.contract.ids import AttemptId, Digest
+from starforge.errors import Conflict, NotFound, StarForgeError
+from starforge.recipes.model import Recipe
+from starforge_console.blobs.store import BlobStore
+from starforge_console.clock import Clock
+from starforge_console.domain.retention import (
+    Better,
+    JobFacts,
+    Kind,
+    Removal,
+    Terms,
+    decide_files,
+    decide_job,
+    find_hold,
+    find_values,
+)
+from starforge_console.ledger import removals as ledger_removals
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.listing import load_lines
+from starforge_console.ledger.removals import Place
+from starforge_console.ledger.retention_runs import Hold, LastRun, find_last_run, write_hold, write_last_run
+from starforge_console.ledger.retention_runs import find_hold as find_standing
+from starforge_console.retention.disk import Disk
+from starforge_console.wakeups import ENDINGS, Wakeups, job_topic
+
+KEYS_KEPT_S: Final = 48 * 3600.0
+"""How long a submission can be repeated under its Idempotency-Key."""
+TOKENS_KEPT_S: Final = 30 * 86_400.0
+"""How long a token is remembered that has run out or was revoked."""
+LONGEST_HOLD_S: Final = 7 * 86_400.0
+AT_ONCE: Final = 200
+"""So many things go, or are listed, in one pass; what is left has its turn in the next."""
+PASS_S: Final = 15.0
+JOBS_A_PAGE: Final = 100
+ROWS_A_PASS: Final = 1000
+CURVE_POINTS: Final = 20_000
+_SOON_S: Final = 2.0
+_FROM_THE_BEGINNING: Final[Place] = (0.0, "")
+
+_log = structlog.get_logger("retention")
+
+
+class CurveReader(Protocol):
+    """The curves that ingest has received."""
+
+    async def curve(self, job: str, key: str, points: int) -> Curve:
+        """At most about `points` points that keep minima and maxima. Raises NotFound."""
+
+
+class MoreSource(Protocol):
+    """Something else that is collected, with a rule of its own."""
+
+    async def list_removals(self, now: float) -> Sequence[Removal]:
+        """What may go now."""
+
+    async def remove(self, one: Removal) -> None:
+        """Let it go. Raises OSError and StarForgeError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectorParts:
+    """What the collector is built from. `runner` is the digest of the runner that the next attempt is given."""
+
+    ledger: Database
+    series: Database
+    blobs: BlobStore
+    disk: Disk
+    curves: CurveReader
+    catalog: Mapping[str, Recipe]
+    terms: Terms
+    clock: Clock
+    wakeups: Wakeups
+    runner: str
+    period_s: float
+    works_alone: bool = True
+    more: Mapping[Kind, MoreSource] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a pass found: only listed, or let go where `is_applied`. `more`: not everything was looked at."""
+
+    is_applied: bool
+    items: list[Removal] = field(default_factory=list)
+    failed: list[tuple[Removal, str]] = field(default_factory=list)
+    expired: Mapping[str, int] = field(default_factory=dict)
+    more: bool = False
+
+    @property
+    def total_bytes(self) -> int:
+        """How much the items take, as far as that is known."""
+        return sum(one.bytes or 0 for one in self.items)
+
+
+class Collector:
+    """One console's. A pass that removes is never beside another one."""
+
+    def __init__(self, parts: CollectorParts) -> None:
+        self._parts = parts
+        self._turn = asyncio.Lock()
+        self._place = _FROM_THE_BEGINNING
+
+    async def run_once(self) -> float:
+        """One pass of the console's own; gives the seconds until the next one is due."""
+        if not self._parts.works_alone:
+            return self._parts.period_s
+        if await self.find_hold() is not None or self._turn.locked():
+            return min(60.0, self._parts.period_s)
+        outcome = await self._collect("")
+        return _SOON_S if outcome.more else self._parts.period_s
+
+    async def plan(self, limit: int) -> Outcome:
+        """What would go now, at most `limit` things; nothing is changed. Raises Unavailable without the storage."""
+        await asyncio.to_thread(self._parts.blobs.require_storage)
+        outcome, now = Outcome(is_applied=False), self._parts.clock.now()
+        async for _, found in self._find(_FROM_THE_BEGINNING, now):
+            room = limit - len(outcome.items)
+            outcome.items += [await self._measured(one) for one in found[:room]]
+            if len(found) > room:
+                outcome.more = True
+                break
+        over = _build_expiry(now)
+        outcome.expired = await self._parts.ledger.read(lambda c: ledger_removals.count_expired(c, over))
+        return outcome
+
+    async def collect(self, by: str) -> Outcome:
+        """Let go what may, a bounded amount; `by` asked for it.
+
+        Raises:
+            Conflict: a backup holds the collector, or it is at work already.
+            Unavailable: the storage is not mounted.
+
+        """
+        hold = await self.find_hold()
+        if hold is not None:
+            raise Conflict(
+                "nothing is removed now",
+                why=f"{hold.by} holds the collector: {hold.why or 'no reason was given'}",
+                next_step="wait until it is released, or release it with 'sf admin gc --release'",
+            )
+        if self._turn.locked():
+            raise Conflict("the collector is at work already", next_step="ask again in a moment")
+        return await self._collect(by)
+
+    async def find_hold(self) -> Hold | None:
+        """The hold that stands now."""
+        now = self._parts.clock.now()
+        return await self._parts.ledger.read(lambda c: find_standing(c, now))
+
+    async def find_last_run(self) -> LastRun | None:
+        """The last pass that did something."""
+        return await self._parts.ledger.read(find_last_run)
+
+    async def hold(self, by: str, why: str, for_s: float) -> Hold:
+        """Remove nothing for `for_s` seconds, in place of any other hold; waits until a pass under way has ended."""
+        hold = Hold(until=self._parts.clock.now() + min(for_s, LONGEST_HOLD_S), by=by, why=why)
+        await self._parts.ledger.write(lambda c: write_hold(c, hold))
+        async with self._turn:
+            _log.info("held", by=by, reason=why, until=hold.until)
+            return hold
+
+    async def release(self, by: str) -> None:
+        """Let the collector go on; fine when nobody holds it."""
+        await self._parts.ledger.write(lambda c: write_hold(c, None))
+        _log.info("released", by=by)
+
+    async def _collect(self, by: str) -> Outcome:
+        parts = self._parts
+        async with self._turn:
+            await asyncio.to_thread(parts.blobs.require_storage)
+            await asyncio.to_thread(parts.disk.put_blobs_back)
+            outcome, now = Outcome(is_applied=True), parts.clock.now()
+            await self._let_go(outcome, now)
+            over = _build_expiry(now)
+            outcome.expired = await parts.ledger.write(lambda c: ledger_removals.delete_expired(c, over, ROWS_A_PASS))
+        if outcome.items or outcome.failed or any(outcome.expired.values()):
+            run = LastRun(
+                at=now,
+                by=by,
+                removed=len(outcome.items),
+                bytes=outcome.total_bytes,
+                failed=len(outcome.failed),
+                expired=dict(outcome.expired),
+            )
+            await parts.ledger.write(lambda c: write_last_run(c, run))
+            _log.info("collected", by=by or "itself", removed=run.removed, bytes=run.bytes, failed=run.failed)
+        return outcome
+
+    async def _let_go(self, outcome: Outcome, now: float) -> None:
+        began_at, deadline = self._place, self._parts.clock.monotonic() + PASS_S
+        async for place, found in self._find(began_at, now):
+            if found and await self.find_hold() is not None:
+                return
+            for one in await self._begin(found, now):
+                await self._remove(one, outcome, now)
+            self._place = place
+            if len(outcome.items) >= AT_ONCE or self._parts.clock.monotonic() > deadline:
+                outcome.more = True
+                return
+        outcome.more = began_at != _FROM_THE_BEGINNING  # what lies before it has its turn in the next pass
+        self._place = _FROM_THE_BEGINNING
+
+    async def _find(self, place: Place, now: float) -> AsyncIterator[tuple[Place, Sequence[Removal]]]:
+        """What may go, a job or a kind at a time, each with the place among the jobs from which one can go on."""
+        parts = self._parts
+        yield place, await parts.ledger.read(lambda c: ledger_removals.list_unfinished(c, AT_ONCE))
+        async for found in self._find_files(now):
+            yield place, found
+        for source in parts.more.values():
+            yield place, await source.list_removals(now)
+        before = now - parts.terms.shortest_s
+        while True:
+            page = await parts.ledger.read(_page_of(place, before))
+            for job in page:
+                place = (job.ended_at or 0.0, job.id)
+                yield place, await self._decide(job, now)
+            if len(page) < JOBS_A_PAGE:
+                return
+
+    async def _find_files(self, now: float) -> AsyncIterator[Sequence[Removal]]:
+        parts = self._parts
+        blobs = [one for one in await asyncio.to_thread(parts.disk.list_blobs) if one.name != parts.runner]
+        old = [one for one in blobs if now - one.used_at >= parts.terms.blob_s]
+        names = [one.name for one in old]
+        referenced = await parts.ledger.read(lambda c: ledger_removals.list_referenced(c, names))
+        facts = [replace(one, is_referenced=one.name in referenced) for one in old]
+        yield decide_files(Kind.BLOB, facts, parts.terms.blob_s, now)
+        uploads = await asyncio.to_thread(parts.disk.list_uploads)
+        yield decide_files(Kind.UPLOAD, uploads, parts.terms.upload_s, now)
+
+    async def _decide(self, job: JobFacts, now: float) -> Sequence[Removal]:
+        if find_hold(job):
+            return ()
+        terms = self._parts.terms
+        job = await asyncio.to_thread(self._parts.disk.look, job)
+        steps = {one.step for attempt in job.attempts for one in attempt.checkpoints if one.committed}
+        better: Better | None = None
+        if len(steps) > terms.checkpoints_kept and now - (job.ended_at or now) >= terms.checkpoint_s:
+            job, better = await self._rate(job, sorted(steps))
+        return decide_job(job, terms, now, better)
+
+    async def _rate(self, job: JobFacts, steps: Sequence[int]) -> tuple[JobFacts, Better | None]:
+        """The job with what its primary metric was at its checkpoints, and which values are better, where known."""
+        lines = await self._parts.ledger.read(lambda c: load_lines(c, [job.id]))
+        recipe = await asyncio.to_thread(self._parts.catalog.get, lines[job.id].recipe) if job.id in lines else None
+        if recipe is None or recipe.primary_metric is None:
+            return job, None
+        try:
+            curve = await self._parts.curves.curve(job.id, recipe.primary_metric.key, CURVE_POINTS)
+        except NotFound:
+            return job, None
+        values = find_values(steps, curve.steps, curve.values)
+        rated = [
+            replace(
+                attempt,
+                checkpoints=tuple(replace(one, value=values.get(one.step)) for one in attempt.checkpoints),
+            )
+            for attempt in job.attempts
+        ]
+        return replace(job, attempts=tuple(rated)), recipe.primary_metric.better
+
+    async def _begin(self, found: Sequence[Removal], now: float) -> Sequence[Removal]:
+        """Write down what goes of a job before it goes; everything else may be begun as it is."""
+        kept = [one for one in found if one.kind in {Kind.WORK, Kind.LOG, Kind.CHECKPOINT}]
+        measured = [await self._measured(one) for one in kept]
+        others = [one for one in found if one not in kept]
+        begun: list[Removal] = []
+        for job in dict.fromkeys(one.job for one in measured):
+            mine = [one for one in measured if one.job == job]
+            begun += await self._parts.ledger.write(_begin_of(mine, now))
+        return [*others, *begun]
+
+    async def _remove(self, one: Removal, outcome: Outcome, now: float) -> None:
+        try:
+            is_gone = await self._remove_by_kind(one, now)
+        except (OSError, StarForgeError) as error:
+            _log.warning("something could not be removed", kind=one.kind, job=one.job, name=one.name, error=str(error))
+            outcome.failed.append((one, str(error)))
+            return
+        if is_gone:
+            outcome.items.append(one)
+
+    async def _remove_by_kind(self, one: Removal, now: float) -> bool:
+        parts = self._parts
+        match one.kind:
+            case Kind.CONTAINER:
+                parts.wakeups.notify(ENDINGS)  # cleanup removes containers, and looks at once
+                return False
+            case Kind.BLOB:
+                return await self._remove_blob(Digest(one.name))
+            case Kind.UPLOAD:
+                await asyncio.to_thread(parts.disk.remove_upload, one.name)
+                return True
+            case Kind.WORK | Kind.LOG | Kind.CHECKPOINT:
+                if one.kind is Kind.LOG:
+                    await parts.series.write(lambda c: ledger_removals.delete_segments(c, AttemptId(one.attempt)))
+                await asyncio.to_thread(parts.disk.remove, one)
+                await parts.ledger.write(lambda c: ledger_removals.finish_removal(c, one, now))
+                parts.wakeups.notify(job_topic(one.job))
+                return True
+        await parts.more[one.kind].remove(one)
+        return True
+
+    async def _remove_blob(self, digest: Digest) -> bool:
+        """Take it aside, look once more whether anything refers to it or has used it, then put it back or remove it."""
+        disk, kept_s = self._parts.disk, self._parts.terms.blob_s
+        aside = await asyncio.to_thread(disk.take_blob_aside, digest)
+        if aside is None:
+            return False
+        referenced = await self._parts.ledger.read(lambda c: ledger_removals.list_referenced(c, [digest]))
+        is_old = self._parts.clock.now() - (await asyncio.to_thread(aside.stat)).st_mtime >= kept_s
+        if referenced or not is_old:
+            await asyncio.to_thread(disk.put_blobs_back)
+            return False
+        await asyncio.to_thread(aside.unlink)
+        return True
+
+    async def _measured(self, one: Removal) -> Removal:
+        if one.bytes is not None or not one.attempt:
+            return one
+        return replace(one, bytes=await asyncio.to_thread(self._parts.disk.measure, one))
+
+
+def _build_expiry(now: float) -> ledger_removals.Expiry:
+    return ledger_removals.Expiry(keys_before=now - KEYS_KEPT_S, tokens_before=now - TOKENS_KEPT_S)
+
+
+def _page_of(place: Place, before: float) -> Callable[[Any], Sequence[JobFacts]]:
+    return lambda c: ledger_removals.list_ended(c, place, before, JOBS_A_PAGE)
+
+
+def _begin_of(mine: Sequence[Removal], now: float) -> Callable[[Any], Sequence[Removal]]:
+    return lambda c: ledger_removals.begin_removals(c, mine, now)

@@ -1,0 +1,82 @@
+"""Routes of retention: what would go, letting it go, and the hold that a backup takes. For administrators."""
+
+from dataclasses import asdict
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from starforge.contract.retention import (
+    SHOWN_AT_MOST,
+    Collection,
+    FailedRemoval,
+    HoldRequest,
+    HoldView,
+    LastCollection,
+    RemovalView,
+)
+from starforge_console.domain.retention import Removal
+from starforge_console.retention.collector import Collector, Outcome
+from starforge_console.web.deps import Services
+from starforge_console.web.fleets import Administrator
+from starforge_console.web.problems import problem_responses
+
+HOUR_S: Final = 3600.0
+
+router = APIRouter(tags=["administration"])
+
+
+@router.get("/admin/gc", response_model=Collection, responses=problem_responses(401, 403))
+async def list_removable(services: Services, _account: Administrator) -> Response:
+    """What would go now, and why; nothing is changed."""
+    return _json(await _build(services.retention, await services.retention.plan(SHOWN_AT_MOST)))
+
+
+@router.post("/admin/gc", response_model=Collection, responses=problem_responses(401, 403, 409))
+async def remove_removable(services: Services, account: Administrator) -> Response:
+    """Let go what may, a bounded amount of it; 409 while somebody holds the collector or it is at work."""
+    return _json(await _build(services.retention, await services.retention.collect(account.user)))
+
+
+@router.put("/admin/gc/hold", response_model=HoldView, responses=problem_responses(401, 403, 413))
+async def hold_collector(services: Services, account: Administrator, request: HoldRequest) -> Response:
+    """Remove nothing for a while, such as for a backup. The answer comes once nothing is being removed."""
+    hold = await services.retention.hold(account.user, request.why or "", request.hours * HOUR_S)
+    return Response(HoldView(**asdict(hold)).model_dump_json(), media_type="application/json")
+
+
+@router.delete("/admin/gc/hold", status_code=204, responses=problem_responses(401, 403))
+async def release_collector(services: Services, account: Administrator) -> Response:
+    """Let the collector go on; fine when nobody holds it."""
+    await services.retention.release(account.user)
+    return Response(status_code=204)
+
+
+async def _build(collector: Collector, outcome: Outcome) -> Collection:
+    hold, last = await collector.find_hold(), await collector.find_last_run()
+    return Collection(
+        applied=outcome.is_applied,
+        items=tuple(map(build_removal, outcome.items)),
+        total_bytes=outcome.total_bytes,
+        more=outcome.more,
+        failed=tuple(FailedRemoval(removal=build_removal(one), error=error) for one, error in outcome.failed),
+        expired=dict(outcome.expired),
+        hold=None if hold is None else HoldView(**asdict(hold)),
+        last=None if last is None else LastCollection(**asdict(last)),
+    )
+
+
+def build_removal(one: Removal) -> RemovalView:
+    """A removal as a message."""
+    return RemovalView(
+        kind=one.kind.value,
+        job=one.job or None,
+        attempt=one.number or None,
+        name=one.name,
+        bytes=one.bytes,
+        why=one.why,
+    )
+
+
+def _json(answer: Collection) -> Response:
+    return Response(answer.model_dump_json(), media_type="application/json")

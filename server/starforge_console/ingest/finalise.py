@@ -1,6 +1,7 @@
 """Finalises an ended attempt: reads its spool to the end, so that log, curves and outputs are whole without ingest."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,13 +9,20 @@ from typing import Any, Final
 
 import msgspec
 
-from starforge.contract.capsule import EXIT_FILE, STREAM_LOG, CapsuleError, ExitRecord
+from starforge.contract.capsule import (
+    EXIT_FILE,
+    SPOOL_DIRECTORY,
+    SPOOL_FILES,
+    STREAM_LOG,
+    CapsuleError,
+    ExitRecord,
+)
 from starforge.contract.ids import AttemptId
 from starforge.errors import Busy
 from starforge_console.assembly.layout import AttemptLayout, StorageLayout
 from starforge_console.clock import Clock
 from starforge_console.domain.outputs import decide_outputs
-from starforge_console.ingest.bounds import describe_cap
+from starforge_console.ingest.bounds import LogRoom
 from starforge_console.ingest.catch_up import CaughtUp, Reach, Stop, catch_up
 from starforge_console.ingest.engine_words import SEAM_BYTES, EngineWords, Speaks, WordsLost, find_news, find_own_words
 from starforge_console.ingest.logs import Logs
@@ -86,6 +94,8 @@ class Finaliser:
         end = bound if declared is None else min(bound, declared + self._bounds.slack_bytes)
         try:
             caught_up = await catch_up(
+            if stream == STREAM_LOG:
+                await self._pass_middle(attempt, root, end)
                 self._receiver, attempt, stream, root, Reach(end, self._bounds.round_bytes, is_final=True)
             )
         except StrangeFile as error:
@@ -98,6 +108,24 @@ class Finaliser:
         return caught_up
 
     async def _add_engine_words(self, attempt: EndedAttempt, reporting: ReportingAttempt, log: CaughtUp) -> CaughtUp:
+    async def _pass_middle(self, attempt: ReportingAttempt, root: Path, end: int) -> None:
+        """Go straight to what is kept of the end of a log, where more of it lies there than is kept."""
+        room = LogRoom(self._bounds.log_max_bytes)
+        mark = await self._receiver.find_mark(attempt, STREAM_LOG)
+        with contextlib.ExitStack() as stack:
+            opening = open_file(root, SPOOL_DIRECTORY, SPOOL_FILES[STREAM_LOG])
+            file = await asyncio.to_thread(stack.enter_context, opening)
+            written = 0 if file is None else await asyncio.to_thread(file.written_to, mark.received_to, end)
+        if mark.ended or written - mark.received_to <= room.max_bytes:
+            return
+        if mark.received_to < room.head_bytes:
+            reach = Reach(room.head_bytes, self._bounds.round_bytes, is_final=True)
+            head = await catch_up(self._receiver, attempt, STREAM_LOG, root, reach)
+            if head.stop is Stop.ROUND:
+                raise StillReading(attempt.id, STREAM_LOG, head.received_to)
+            mark = await self._receiver.find_mark(attempt, STREAM_LOG)
+        await self._receiver.pass_over(attempt, mark.received_to, written - room.tail_bytes)
+
         """Continue the log with what only the engine heard. A repeat finds nothing new and adds nothing."""
         mark = await self._receiver.find_mark(reporting, STREAM_LOG)
         if mark.ended:
@@ -181,6 +209,4 @@ def _describe_rest(stream: str, read: CaughtUp, declared: int | None, bound: int
         return f"hole_{stream}", f"{file}, but was not written beyond byte {read.received_to}: the rest is not read"
     if read.received_to < bound:
         return f"undeclared_{stream}", f"{file}, and the runner wrote {declared}: the rest is not read"
-    if stream == STREAM_LOG:
-        return describe_cap(bound)
     return f"long_{stream}", f"{file}: beyond byte {bound} it is not read"

@@ -11,10 +11,18 @@ from typing import Final
 
 from starforge.contract.capsule import STREAM_LOG
 from starforge_console.ingest.streams import Stores
+from starforge_console.ledger.log_index import (
+    find_segment_of_byte,
+    find_segment_of_end,
+    find_unnumbered,
+    list_gaps,
+    list_segments_of_file,
+    number_segments,
+)
 from starforge_console.ledger.series import Segment, list_files, list_segments, stream_state
 
 SEGMENTS_A_READ: Final = 64
-_SEGMENTS_A_CHECK: Final = 500
+_SEGMENTS_A_COUNT: Final = 64
 
 Range = tuple[int, int]
 
@@ -32,6 +40,28 @@ class LogSlice:
     received_to: int
     ended: bool
     missing: tuple[Range, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPart:
+    """Bytes of a log that follow one another, or a range of it that is not here.
+
+    `gap` is that range, and `content` is empty then; `next_offset` is where reading goes on in either case.
+    """
+
+    content: bytes
+    next_offset: int
+    received_to: int
+    ended: bool
+    gap: Range | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinePlace:
+    """Where a line begins. After a gap that is the first byte behind it, which may lie inside the line."""
+
+    number: int
+    offset: int
 
 
 class Logs:
@@ -53,28 +83,76 @@ class Logs:
         content, missing = await asyncio.to_thread(_read, self._root, segments, (from_byte, end))
         return LogSlice(content=content, next_offset=end, received_to=received_to, ended=ended, missing=missing)
 
+    async def read_part(self, attempt: str, from_byte: int, limit_bytes: int) -> LogPart:
+        """At most `limit_bytes` of the attempt's log from `from_byte` on, or what is missing there."""
+        received_to, ended = await self._series.read(lambda c: stream_state(c, attempt, STREAM_LOG))
+        end = min(received_to, from_byte + limit_bytes)
+        if from_byte >= end:
+            return LogPart(content=b"", next_offset=from_byte, received_to=received_to, ended=ended)
+        segments = await self._series.read(lambda c: list_segments(c, attempt, STREAM_LOG, from_byte, SEGMENTS_A_READ))
+        end = min(end, segments[-1].to_byte) if len(segments) == SEGMENTS_A_READ else end
+        content, missing = await asyncio.to_thread(_read, self._root, segments, (from_byte, end))
+        if not missing:
+            return LogPart(content=content, next_offset=end, received_to=received_to, ended=ended)
+        first, behind = missing[0]
+        if first > from_byte:
+            content = content[: first - from_byte]
+            return LogPart(content=content, next_offset=first, received_to=received_to, ended=ended)
+        if behind == end:
+            following = next((segment.from_byte for segment in segments if segment.from_byte >= end), None)
+            behind = following if following is not None else received_to if len(segments) < SEGMENTS_A_READ else end
+        return LogPart(content=b"", next_offset=behind, received_to=received_to, ended=ended, gap=(first, behind))
+
+    async def find_line(self, attempt: str, number: int) -> LinePlace | None:
+        """Where line `number` begins, or the first one behind it that is here; None when the log ends before it."""
+        if number <= 1:
+            return LinePlace(1, 0)
+        await self._number(attempt)
+        segment = await self._series.read(lambda c: find_segment_of_end(c, attempt, STREAM_LOG, number - 1))
+        if segment is None or segment.lines_before is None:
+            return None
+        content = await asyncio.to_thread(_find_bytes, self._root, segment)
+        at = -1 if content is None else _find_end(content, number - 1 - segment.lines_before)
+        if at >= 0:
+            return LinePlace(number, segment.from_byte + at + 1)
+        later = await self._series.read(lambda c: list_segments(c, attempt, STREAM_LOG, segment.to_byte, 1))
+        return LinePlace((later[0].lines_before or 0) + 1, later[0].from_byte) if later else None
+
+    async def number_of(self, attempt: str, offset: int) -> int:
+        """The number of the line that holds the byte at `offset`."""
+        await self._number(attempt)
+        segment = await self._series.read(lambda c: find_segment_of_byte(c, attempt, STREAM_LOG, offset))
+        if segment is None:
+            return 1
+        content = await asyncio.to_thread(_find_bytes, self._root, segment) or b""
+        return (segment.lines_before or 0) + content[: offset - segment.from_byte].count(b"\n") + 1
+
     async def find_missing(self, attempt: str, produced_bytes: int | None = None) -> tuple[Range, ...]:
         """The ranges of the log that are not here, by the length of its files; whoever reads it learns of damage."""
         received_to, _ = await self._series.read(lambda c: stream_state(c, attempt, STREAM_LOG))
+        files = await self._series.read(lambda c: list_files(c, attempt, STREAM_LOG))
         missing: list[Range] = []
-        at = 0 if not await self._seems_whole(attempt, received_to) else received_to
-        while at < received_to:
-            start = at
-            segments = await self._series.read(
-                lambda c: list_segments(c, attempt, STREAM_LOG, start, _SEGMENTS_A_CHECK)  # noqa: B023 - awaited at once
+        if sum(indexed for _, _, indexed in files) < received_to:
+            missing += await self._series.read(lambda c: list_gaps(c, attempt, STREAM_LOG, received_to))
+        for file in await asyncio.to_thread(_list_short, self._root, files):
+            held = await self._series.read(
+                lambda c: list_segments_of_file(c, attempt, STREAM_LOG, file)  # noqa: B023 - awaited at once
             )
-            at = segments[-1].to_byte if len(segments) == _SEGMENTS_A_CHECK else received_to
-            missing += await asyncio.to_thread(_check, self._root, segments, (start, at))
+            missing += await asyncio.to_thread(_list_cut, self._root, held)
         if produced_bytes is not None and produced_bytes > received_to:
             missing.append((received_to, produced_bytes))
         return _merge(missing)
 
-    async def _seems_whole(self, attempt: str, received_to: int) -> bool:
-        """Whether everything is indexed and the files are long enough: cheap, and all there is to do most often."""
-        files = await self._series.read(lambda c: list_files(c, attempt, STREAM_LOG))
-        if sum(indexed for _, _, indexed in files) < received_to:
-            return False
-        return await asyncio.to_thread(lambda: all(_has_size(self._root / file, end) for file, end, _ in files))
+    async def _number(self, attempt: str) -> None:
+        """Count the lines before each segment that an older version kept, once."""
+        while True:
+            found = await self._series.read(lambda c: find_unnumbered(c, attempt, STREAM_LOG, _SEGMENTS_A_COUNT))
+            if not found:
+                return
+            first = found[0].from_byte
+            before = await self._series.read(lambda c: find_segment_of_byte(c, attempt, STREAM_LOG, first - 1))  # noqa: B023 - awaited at once
+            numbers = await asyncio.to_thread(_count, self._root, before, found)
+            await self._series.write(lambda c: number_segments(c, attempt, STREAM_LOG, numbers))  # noqa: B023 - awaited at once
 
     async def remove_logs(self, attempts: Sequence[str]) -> None:
         """Remove the files that hold the logs of these attempts; fine when there are none."""
@@ -102,16 +180,34 @@ def _read(root: Path, segments: Sequence[Segment], wanted: Range) -> tuple[bytes
     return bytes(content), _merge(missing)
 
 
-def _check(root: Path, segments: Sequence[Segment], wanted: Range) -> list[Range]:
-    at, end = wanted
-    missing: list[Range] = []
+def _list_short(root: Path, files: Sequence[tuple[str, int, int]]) -> list[str]:
+    return [file for file, end, _ in files if not _has_size(root / file, end)]
+
+
+def _list_cut(root: Path, segments: Sequence[Segment]) -> list[Range]:
+    return [(segment.from_byte, segment.to_byte) for segment in segments if not _is_long_enough(root, segment)]
+
+
+def _count(root: Path, before: Segment | None, segments: Sequence[Segment]) -> dict[int, int]:
+    """How many lines end before each of the segments, which follow `before`; what is lost holds no line."""
+    lines = 0
+    if before is not None:
+        lines = (before.lines_before or 0) + (_find_bytes(root, before) or b"").count(b"\n")
+    numbers: dict[int, int] = {}
     for segment in segments:
-        if segment.from_byte > at:
-            missing.append((at, segment.from_byte))
-        if not _is_long_enough(root, segment):
-            missing.append((segment.from_byte, segment.to_byte))
-        at = segment.to_byte
-    return [*missing, (at, end)] if at < end else missing
+        numbers[segment.from_byte] = lines
+        lines += (_find_bytes(root, segment) or b"").count(b"\n")
+    return numbers
+
+
+def _find_end(content: bytes, ends: int) -> int:
+    """Where the line ends that is the `ends`-th to end in `content`; -1 where fewer do."""
+    at = -1
+    for _ in range(ends):
+        at = content.find(b"\n", at + 1)
+        if at < 0:
+            break
+    return at
 
 
 def _find_bytes(root: Path, segment: Segment) -> bytes | None:

@@ -58,8 +58,9 @@ class Receiver:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ingest")
         self._events = EventsSink(stores, clock, counters, self._threads)
         self._metrics = MetricsSink(stores, clock, counters, self._threads)
+        self._log = LogSink(stores, clock, self._threads)
         self._sinks: dict[str, Sink] = {
-            STREAM_LOG: LogSink(stores, clock, self._threads),
+            STREAM_LOG: self._log,
             STREAM_METRICS: self._metrics,
             STREAM_EVENTS: self._events,
         }
@@ -85,6 +86,10 @@ class Receiver:
     async def skip(self, attempt: ReportingAttempt, stream: str, offset: int, length: int) -> Received:
         """Pass over bytes of a stream of lines that are no line; tells so once."""
         return await self._finish(self._skip(attempt, stream, offset, length))
+
+    async def pass_over(self, attempt: ReportingAttempt, offset: int, to: int) -> Received:
+        """Count bytes of the log as received that are not kept, because more follow than there is room for."""
+        return await self._finish(self._pass_over(attempt, offset, to))
 
     async def find_mark(self, attempt: ReportingAttempt, stream: str) -> Mark:
         """Up to which byte the stream is durable, and whether it has ended."""
@@ -140,6 +145,16 @@ class Receiver:
             opened.mark = None
             to = await sink.skip(attempt, offset, offset + length)
             opened.mark = Mark(to, ended=False)
+        return Received(to)
+
+    async def _pass_over(self, attempt: ReportingAttempt, offset: int, to: int) -> Received:
+        async with self._turn(attempt, STREAM_LOG) as opened:
+            mark = await self._mark_of(attempt, STREAM_LOG, opened)
+            if mark.received_to != offset or mark.ended:
+                return Received(mark.received_to)
+            opened.mark = None
+            opened.mark = Mark(await self._log.pass_over(attempt, offset, to), ended=False)
+        self._notify(attempt, STREAM_LOG)
         return Received(to)
 
     async def _mark_of(self, attempt: ReportingAttempt, stream: str, opened: _Open) -> Mark:

@@ -1,42 +1,49 @@
 """The log: bytes are appended to a segment file, brought to the disk, and only then indexed and acknowledged.
 
-What lies in a file past the last indexed byte was never acknowledged: it is cut when the file is written to again.
+What lies in a file past the last indexed byte was never acknowledged: it is cut when the file is written to again. Of a
+log that is longer than is kept, its head and its newest part stay; whole files in between are let go.
 """
 
 import asyncio
 import os
 import zlib
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import IO, Final, TypeVar
 
 from starforge.contract.capsule import STREAM_LOG
 from starforge.contract.ids import AttemptId
 from starforge.durable import sync_folder
 from starforge.errors import Unavailable
 from starforge_console.clock import Clock
-from starforge_console.ingest.bounds import describe_cap
+from starforge_console.ingest.bounds import LogRoom, describe_cap
 from starforge_console.ingest.streams import Mark, Piece, Stores, StreamMoved
+from starforge_console.ledger.log_index import LogFile, drop_file, list_log_files
 from starforge_console.ledger.reports import ReportingAttempt, tell_once
 from starforge_console.ledger.series import Segment, advance_stream, find_tail, keep_segment, stream_state
 
 SEGMENT_BYTES: Final = 64 << 10
 """Small sends share one row of the index up to this size, which is also the least that a reader has to check."""
-FILE_BYTES: Final = 64 << 20
-"""A new file is begun once this one holds so much."""
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Tail:
-    """Where the next byte goes: `segment` is the last row of the index, None before the first."""
+    """Where the next byte goes, and what is kept.
+
+    `segment` is the last row of the index, None before the first. `lines` is how many lines have ended so far, None
+    where an older version did not count them. `ring` are the files behind the log's head, oldest first.
+    """
 
     segment: Segment | None
     file: str
     position: int
+    lines: int | None
+    ring: deque[LogFile]
 
 
 class LogSink:
@@ -45,7 +52,7 @@ class LogSink:
     def __init__(self, stores: Stores, clock: Clock, threads: Executor) -> None:
         self._ledger = stores.ledger
         self._clock = clock
-        self._max_bytes = stores.bounds.log_max_bytes
+        self._room = LogRoom(stores.bounds.log_max_bytes)
         self._series = stores.series
         self._root = stores.logs_dir
         self._threads = threads
@@ -53,68 +60,131 @@ class LogSink:
 
     async def load_mark(self, attempt: ReportingAttempt) -> Mark:
         """The mark as it is on disk; the file is cut to what is indexed."""
-        received_to, ended = await self._series.read(lambda c: stream_state(c, attempt.id, STREAM_LOG))
-        last = await self._series.read(lambda c: find_tail(c, attempt.id, STREAM_LOG))
-        self._tails[attempt.id] = await self._in_thread(lambda: _reopen(self._root, attempt.id, received_to, last))
+        received_to, ended, last, files = await self._series.read(
+            lambda c: (
+                *stream_state(c, attempt.id, STREAM_LOG),
+                find_tail(c, attempt.id, STREAM_LOG),
+                list_log_files(c, attempt.id, STREAM_LOG),
+            )
+        )
+        ring = deque(file for file in files if file.from_byte >= self._room.head_bytes)
+        self._tails[attempt.id] = await self._in_thread(
+            lambda: _reopen(self._root, attempt.id, received_to, last, ring)
+        )
         return Mark(received_to, ended)
 
     async def keep(self, piece: Piece) -> int:
         """Append, bring to the disk, index; raises Unavailable when the disk refuses.
 
-        Of a log that is longer than is kept the rest is passed over: its bytes count as received, and are missing.
+        Of a log that is longer than is kept, the oldest files behind its head make room for what comes: their bytes
+        count as received, and are missing from then on.
         """
-        room_bytes = self._max_bytes - piece.at
-        if room_bytes <= 0:
-            return await self._pass_over(piece)
-        piece = replace(piece, content=piece.content[:room_bytes])
-        tail = _roll(self._tails.pop(piece.attempt.id), piece)
+        passed_to = self._room.find_passed(piece.at, len(piece.content))
+        if passed_to > piece.at:
+            return await self.pass_over(piece.attempt, piece.at, passed_to)
+        piece = replace(piece, content=piece.content[: self._room.find_fitting(piece.at)])
+        tail = self._tails.pop(piece.attempt.id)
+        await self._make_room(piece, tail)
+        if self._room.begins_file(tail.position, piece.at, tail.segment):
+            tail.file, tail.position = _name(piece.attempt.id, piece.at), 0
         await self._in_thread(lambda: _append(self._root / tail.file, tail.position, piece.content))
         segment = _extend(tail, piece)
         kept = await self._series.write(lambda c: keep_segment(c, piece.attempt.id, STREAM_LOG, segment, piece.at))
         if not kept:
             raise StreamMoved
-        self._tails[piece.attempt.id] = _Tail(segment, tail.file, tail.position + len(piece.content))
+        self._tails[piece.attempt.id] = _grow(tail, segment, piece, self._room)
         return segment.to_byte
+
+    async def pass_over(self, attempt: ReportingAttempt, at: int, to: int) -> int:
+        """Move the mark over bytes that are not kept, which the timeline says once."""
+        tail = self._tails.pop(attempt.id, None)
+        await self._tell_cap(attempt)
+        if not await self._series.write(lambda c: advance_stream(c, attempt.id, STREAM_LOG, at, to)):
+            raise StreamMoved
+        if tail is not None:
+            self._tails[attempt.id] = tail
+        return to
 
     def forget(self, attempt: AttemptId) -> None:
         """Drop what is remembered of the attempt."""
         self._tails.pop(attempt, None)
 
-    async def _pass_over(self, piece: Piece) -> int:
-        to, now = piece.at + len(piece.content), self._clock.now()
-        told = describe_cap(self._max_bytes)
-        await self._ledger.write(lambda c: tell_once(c, piece.attempt, told, now))
-        if not await self._series.write(lambda c: advance_stream(c, piece.attempt.id, STREAM_LOG, piece.at, to)):
-            raise StreamMoved
-        return to
+    async def _make_room(self, piece: Piece, tail: _Tail) -> None:
+        """Let the oldest files behind the head go until the piece fits; first from the index, then from the disk."""
+        dropped = []
+        kept_bytes = sum(file.indexed_bytes for file in tail.ring)
+        while tail.ring and kept_bytes + len(piece.content) > self._room.tail_bytes:
+            oldest = tail.ring.popleft()
+            kept_bytes -= oldest.indexed_bytes
+            dropped.append(oldest.file)
+            if oldest.file == tail.file:
+                tail.segment, tail.file, tail.position = None, _name(piece.attempt.id, piece.at), 0
+        if not dropped:
+            return
+        await self._tell_cap(piece.attempt)
+        for file in dropped:
+            await self._drop(piece.attempt.id, file)
+
+    async def _drop(self, attempt: AttemptId, file: str) -> None:
+        await self._series.write(lambda c: drop_file(c, attempt, STREAM_LOG, file))
+        await self._in_thread(lambda: _remove(self._root / file))
+
+    async def _tell_cap(self, attempt: ReportingAttempt) -> None:
+        now, told = self._clock.now(), describe_cap(self._room.max_bytes)
+        await self._ledger.write(lambda c: tell_once(c, attempt, told, now))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
-def _reopen(root: Path, attempt: AttemptId, received_to: int, last: Segment | None) -> _Tail:
+def _reopen(root: Path, attempt: AttemptId, received_to: int, last: Segment | None, ring: deque[LogFile]) -> _Tail:
+    fresh = _Tail(last, _name(attempt, received_to), 0, 0, ring)
     if last is None:
-        return _fresh(attempt, received_to, None)
+        return fresh
     end = last.position + last.to_byte - last.from_byte
     try:
         with (root / last.file).open("r+b") as file:
+            fresh.lines = _count_lines(file, last)
             if file.seek(0, os.SEEK_END) < end:
                 # Indexed bytes are gone from the disk: readers are told, and nothing is written over the hole.
-                return _fresh(attempt, received_to, last)
+                return fresh
             file.truncate(end)
     except FileNotFoundError:
-        return _fresh(attempt, received_to, last)
+        fresh.lines = last.lines_before
+        return fresh
     except OSError as error:
         raise _refused(root / last.file, error) from error
-    return _Tail(last, last.file, end)
+    return replace(fresh, file=last.file, position=end)
 
 
-def _fresh(attempt: AttemptId, received_to: int, last: Segment | None) -> _Tail:
-    return _Tail(last, f"{attempt}/{STREAM_LOG}-{received_to:015d}", 0)
+def _count_lines(file: IO[bytes], last: Segment) -> int | None:
+    """How many lines have ended up to the end of the last segment."""
+    if last.lines_before is None:
+        return None
+    file.seek(last.position)
+    return last.lines_before + file.read(last.to_byte - last.from_byte).count(b"\n")
 
 
-def _roll(tail: _Tail, piece: Piece) -> _Tail:
-    return _fresh(piece.attempt.id, piece.at, tail.segment) if tail.position >= FILE_BYTES else tail
+def _name(attempt: AttemptId, from_byte: int) -> str:
+    return f"{attempt}/{STREAM_LOG}-{from_byte:015d}"
+
+
+def _grow(tail: _Tail, segment: Segment, piece: Piece, room: LogRoom) -> _Tail:
+    """The tail once the piece is indexed."""
+    size_bytes = len(piece.content)
+    if piece.at >= room.head_bytes:
+        here = tail.ring.pop() if tail.ring and tail.ring[-1].file == tail.file else LogFile(tail.file, piece.at, 0)
+        tail.ring.append(replace(here, indexed_bytes=here.indexed_bytes + size_bytes))
+    tail.lines = None if tail.lines is None else tail.lines + piece.content.count(b"\n")
+    tail.segment, tail.position = segment, tail.position + size_bytes
+    return tail
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _refused(path, error) from error
 
 
 def _append(path: Path, position: int, content: bytes) -> None:
@@ -162,5 +232,10 @@ def _extend(tail: _Tail, piece: Piece) -> Segment:
     if last is not None and follows and to - last.from_byte <= SEGMENT_BYTES:
         return replace(last, to_byte=to, crc=zlib.crc32(piece.content, last.crc))
     return Segment(
-        from_byte=piece.at, to_byte=to, file=tail.file, position=tail.position, crc=zlib.crc32(piece.content)
+        from_byte=piece.at,
+        to_byte=to,
+        file=tail.file,
+        position=tail.position,
+        crc=zlib.crc32(piece.content),
+        lines_before=tail.lines,
     )

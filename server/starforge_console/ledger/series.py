@@ -12,13 +12,17 @@ from starforge_console.ledger.tables import log_segments, streams
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Bytes `from_byte` to `to_byte` of a stream lie in `file` at `position`, with this CRC-32."""
+    """Bytes `from_byte` to `to_byte` of a stream lie in `file` at `position`, with this CRC-32.
+
+    `lines_before` is how many lines end before them; None where that was not counted yet.
+    """
 
     from_byte: int
     to_byte: int
     file: str
     position: int
     crc: int
+    lines_before: int | None = None
 
 
 def stream_state(connection: Connection, attempt: str, stream: str) -> tuple[int, bool]:
@@ -78,7 +82,7 @@ def list_segments(connection: Connection, attempt: str, stream: str, from_byte: 
         .order_by(log_segments.c.from_byte)
         .limit(limit)
     ).all()
-    return [_segment(row) for row in rows]
+    return [build_segment(row) for row in rows]
 
 
 def list_files(connection: Connection, attempt: str, stream: str) -> list[tuple[str, int, int]]:
@@ -100,7 +104,7 @@ def find_tail(connection: Connection, attempt: str, stream: str) -> Segment | No
         .order_by(log_segments.c.from_byte.desc())
         .limit(1)
     ).first()
-    return None if row is None else _segment(row)
+    return None if row is None else build_segment(row)
 
 
 def delete_series(connection: Connection, job_id: str, attempts: Iterable[str]) -> None:
@@ -111,5 +115,13 @@ def delete_series(connection: Connection, job_id: str, attempts: Iterable[str]) 
             connection.execute(delete(table).where(table.c.attempt == attempt))
 
 
-def _segment(row: Row[Any]) -> Segment:
-    return Segment(from_byte=row.from_byte, to_byte=row.to_byte, file=row.file, position=row.position, crc=row.crc)
+def build_segment(row: Row[Any]) -> Segment:
+    """The segment that a row of the index stands for."""
+    return Segment(
+        from_byte=row.from_byte,
+        to_byte=row.to_byte,
+        file=row.file,
+        position=row.position,
+        crc=row.crc,
+        lines_before=row.lines_before,
+    )

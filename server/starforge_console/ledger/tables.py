@@ -354,6 +354,7 @@ log_segments = Table(
     Column("file", Text, nullable=False),
     Column("position", BigInteger, nullable=False),
     Column("crc", BigInteger, nullable=False),
+    Column("lines_before", BigInteger),
 )
 
 metric_keys = Table(

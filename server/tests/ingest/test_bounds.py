@@ -24,7 +24,6 @@ from starforge_console.assembly.layout import StorageLayout
 from starforge_console.ingest.backfill import Backfill
 from starforge_console.ingest.bounds import Bounds
 from starforge_console.ingest.finalise import Finaliser, StillReading
-from starforge_console.ingest.logs import Logs
 from starforge_console.ingest.presence import Presence
 from starforge_console.ledger.reports import ReportingAttempt, list_outputs
 
@@ -115,27 +114,6 @@ def test_what_the_runner_does_not_speak_of_is_not_read(tmp_path: Path) -> None:
             _, produced = await _finaliser(site).finalise(ended(attempt))
             assert produced == len(await site.log_bytes(attempt)) == 1010
             assert any("the runner wrote 1000" in note for note in await site.notes(attempt))
-
-    run(_scenario())
-
-
-@pytest.mark.parametrize("way", ["sent", "spooled"])
-def test_a_log_longer_than_is_kept_has_a_gap_that_is_told_once(tmp_path: Path, way: str) -> None:
-    content = os.urandom(5000)
-
-    async def _scenario() -> None:
-        async with open_site(tmp_path, Bounds(log_max_bytes=3000)) as site:
-            attempt = await site.start_attempt()
-            at = 0
-            while way == "sent" and at < len(content):
-                at = (await site.receiver.take(attempt, "log", at, content[at : at + 700])).received_to
-            _spool(site, attempt, "log.bin", content)
-            _, produced = await _finaliser(site).finalise(ended(attempt))
-            logs = Logs(site.stores)
-            assert await site.log_bytes(attempt) == content[:3000]
-            assert await logs.find_missing(attempt.id, produced) == ((3000, 5000),)
-            assert (await logs.read_log(attempt.id, 0, 3000)).content == content[:3000]
-            assert len([note for note in await site.notes(attempt) if "FORGE_LOG_MAX_BYTES" in note]) == 1
 
     run(_scenario())
 

@@ -20,7 +20,8 @@ from starforge.contract.launch import LaunchRequest, Network
 from starforge.errors import NoCapacity
 from starforge.hardware.series import find_series, matches
 
-_PORT_BLOCKS: Final = 512
+_PORT_BLOCKS: Final = 128
+"""From 24000 on they end below the ports that Linux itself gives to outgoing connections (32768)."""
 
 
 def decide_allotment(
@@ -44,7 +45,8 @@ def decide_allotment(
     _require_room(request, share, living, facts)
     port = None
     if request.network is Network.HOST:
-        port = _choose_port(request, {claim.port for claim in living if claim.port is not None}, port_base)
+        taken = {claim.port for claim in living if claim.port is not None}
+        port = _choose_port(request, taken, facts.listening, port_base)
     return Allotment(gpus, share, port)
 
 
@@ -90,9 +92,12 @@ def _require_room(request: LaunchRequest, share: Share, living: Sequence[Claim],
         )
 
 
-def _choose_port(request: LaunchRequest, taken: set[int], base: int) -> int:
+def _choose_port(request: LaunchRequest, taken: Collection[int], listening: Collection[int], base: int) -> int:
     for block in range(_PORT_BLOCKS):
         port = base + block * PORTS_PER_ATTEMPT
-        if port not in taken:
+        if port not in taken and not any(port <= one < port + PORTS_PER_ATTEMPT for one in listening):
             return port
-    raise NoCapacity(f"{request.attempt} needs ports on the host's network and all {_PORT_BLOCKS} blocks are taken")
+    raise NoCapacity(
+        f"{request.attempt} needs ports on the host's network and all {_PORT_BLOCKS} blocks are taken",
+        why=f"of {PORTS_PER_ATTEMPT} ports each from {base} on, by other attempts or by whoever listens there",
+    )

@@ -30,6 +30,8 @@ class HostFacts:
     architecture: str
     boot: str
     limits: dict[str, int]
+    listening: frozenset[int] = frozenset()
+    """Ports that somebody listens on, where the request needs some of the machine's own."""
 
 
 class KnownFacts:

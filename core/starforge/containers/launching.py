@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Final
 
@@ -19,6 +20,7 @@ from starforge.containers.failures import StartFault, StartTrouble, classify_sta
 from starforge.containers.gpus import WITHOUT_GPUS, GpuSource, GpuSurvey, NotKnown
 from starforge.containers.images import Images
 from starforge.containers.labels import Claim, State, find_claims, name_container
+from starforge.containers.listeners import list_listening_ports
 from starforge.containers.listing import load_listing
 from starforge.containers.lock import LockUnusable, find_trouble, hold_lock, name_attempt_lock, name_lock
 from starforge.containers.records import Fences, make_private
@@ -27,7 +29,7 @@ from starforge.containers.settings import HostSettings
 from starforge.containers.spec import Allotment, build_create_body
 from starforge.containers.storage import StorageCheck
 from starforge.contract.ids import AttemptId
-from starforge.contract.launch import LaunchRequest
+from starforge.contract.launch import LaunchRequest, Network
 from starforge.errors import BackendUnreachable, LaunchError, LaunchRefused, NoCapacity, NodeFault
 
 _log = logging.getLogger(__name__)
@@ -147,7 +149,7 @@ class Launcher:
     def _look(self, request: LaunchRequest) -> tuple[GpuSurvey, HostFacts]:
         self._storage.require()
         if not any(pool.gpus_per_node for pool in request.pools):
-            return GpuSurvey(()), self._facts.load()  # a driver that hangs holds up nobody who wants no GPU
+            return GpuSurvey(()), self._load_facts(request)  # a driver that hangs holds up nobody who wants no GPU
         survey = self._gpus.survey()
         if isinstance(survey, NotKnown):
             raise NodeFault(
@@ -155,7 +157,13 @@ class Launcher:
                 why=survey.reason,
                 next_step=WITHOUT_GPUS,
             )
-        return survey, self._facts.load()
+        return survey, self._load_facts(request)
+
+    def _load_facts(self, request: LaunchRequest) -> HostFacts:
+        facts = self._facts.load()
+        if request.network is not Network.HOST:
+            return facts
+        return replace(facts, listening=list_listening_ports())
 
     def _find_own(self, attempt: AttemptId, claims: list[Claim]) -> Claim | None:
         mine = (claim for claim in claims if claim.attempt == attempt and claim.install == self._settings.install)
@@ -185,7 +193,7 @@ class Launcher:
                 return outcome
             if outcome is _Tried.STARTED:
                 return None
-            facts = self._facts.load()
+            facts = self._load_facts(request)
             time.sleep(_PAUSE_S * random.uniform(0.5, 1.0 + tried))  # noqa: S311 - two that retreat must not meet again
         raise NoCapacity(
             f"{request.attempt} found no GPU to itself in {_TRIES} tries", why="others take them meanwhile"

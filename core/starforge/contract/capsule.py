@@ -47,6 +47,7 @@ SECRETS_DIR = "/run/starforge"
 INGEST_TOKEN_NAME = "ingest-token"  # noqa: S105 - the name of a file, not its content
 
 # Exit codes of bootstrap and runner before the training process starts.
+EXIT_PORT_TAKEN = 75
 EXIT_REQUIREMENTS = 78
 EXIT_CAPSULE_CHANGED = 97
 EXIT_NO_PYTHON = 98
@@ -94,7 +95,14 @@ PLACE_PYTHON = "@FORGE_PYTHON@"  # the image's own Python, the one that runs the
 
 Desired = Literal["run", "stop", "pause"]
 ExitCause = Literal[
-    "requirements", "capsule_changed", "workspace", "start_failed", "max_runtime", "already_complete", "runner_failed"
+    "requirements",
+    "capsule_changed",
+    "workspace",
+    "port_taken",
+    "start_failed",
+    "max_runtime",
+    "already_complete",
+    "runner_failed",
 ]
 
 RecordT = TypeVar("RecordT", bound="Record")
@@ -200,7 +208,8 @@ class Plan(Record):
     a committed checkpoint. `links` are made in the work directory (relative path to target). `python_path` goes before
     the image's own PYTHONPATH. The PLACE_ words are replaced in `argv`, `resume`, `python_path`, the values of `env`
     and `links`, in `files` and in the paths of sources and rules. `cwd` is where the training process starts, relative
-    to the work directory.
+    to the work directory. `ports` are variables that name a port each, by its distance from FORGE_PORT_BASE; they are
+    set on the host's network alone, where programs of two jobs would meet at their usual ports.
     """
 
     argv: Tuple[str, ...]
@@ -214,6 +223,7 @@ class Plan(Record):
     links: Dict[str, str] = dataclasses.field(default_factory=dict)
     python_path: Tuple[str, ...] = ()
     resume_mirror: Optional[ResumeMirror] = None
+    ports: Dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ from starforge.runner.desk import Desk
 from starforge.runner.endings import Refusal
 from starforge.runner.masking import build_patterns
 from starforge.runner.places import Places
+from starforge.runner.ports import build_port_settings, require_free
 from starforge.runner.prepare import (
     Launch,
     apply_plan,
@@ -50,6 +51,7 @@ def start_training(capsule: contract.Capsule, desk: Desk) -> Optional[Started]:
     places, spool = desk.places, desk.spool
     _declare_unmasked(desk)
     refuse_unfit_image(capsule.requirements, {**os.environ, **capsule.platform_env, **capsule.plan.env})
+    require_free(build_port_settings(capsule.plan, os.environ))
     desk.check()
     _make_directories(places)
     resume, problems = _find_newest([places.ckpt, *capsule.resume_from])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
 from starforge.contract import capsule as contract
 from starforge.runner.endings import Refusal
 from starforge.runner.places import Places
+from starforge.runner.ports import build_port_settings
 
 if TYPE_CHECKING:
     from starforge.runner.checkpoints import Committed
@@ -119,6 +120,7 @@ def build_launch(
     for name, setting in _build_torchrun_settings(capsule).items():
         environment.setdefault(name, setting)
     environment.update(capsule.platform_env)
+    environment.update(build_port_settings(plan, os.environ))
     environment.update(plan.env)
     environment.update(_build_job_names(capsule, places, report_file))
     environment.pop(contract.ENV_RESUME_FROM, None)

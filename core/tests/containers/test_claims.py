@@ -1,5 +1,7 @@
 """Allocation, the view and observations: pure, from what the listing says."""
 
+import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from starforge.containers.facts import HostFacts
 from starforge.containers.gpu_users import GpuUser
 from starforge.containers.gpus import Gpu, GpuSurvey
 from starforge.containers.labels import Claim, find_claim
+from starforge.containers.listeners import list_listening_ports
 from starforge.containers.pulls import Progress, split_image
 from starforge.containers.seeing import build_observation, parse_time
 from starforge.containers.viewing import build_view
@@ -128,6 +131,29 @@ def test_blocks_of_ports_do_not_overlap(tmp_path: Path) -> None:
     request = make_request(tmp_path, network=Network.HOST)
     assert decide_allotment(request, [claim(port=24000)], SURVEY, FACTS, 24000).port == 24064
     assert decide_allotment(make_request(tmp_path), [], SURVEY, FACTS, 24000).port is None
+
+
+def test_a_block_in_which_somebody_listens_is_passed_over(tmp_path: Path) -> None:
+    request = make_request(tmp_path, network=Network.HOST)
+    for listening, port in (((), 24000), ((24000,), 24064), ((24063, 24064), 24128), ((23999, 24064), 24000)):
+        facts = replace(FACTS, listening=frozenset(listening))
+        assert decide_allotment(request, [], SURVEY, facts, 24000).port == port
+    everywhere = replace(FACTS, listening=frozenset(range(20000, 40000)))
+    with pytest.raises(NoCapacity, match="all 128 blocks are taken"):
+        decide_allotment(request, [], SURVEY, everywhere, 24000)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_the_ports_that_somebody_listens_on_are_known(address: str) -> None:
+    with socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET) as server:
+        port = server.getsockname()[1]
+        assert port in list_listening_ports()
+        with socket.create_connection((address, port)) as client:
+            assert client.getsockname()[1] not in list_listening_ports()
+
+
+def test_a_kernel_without_lists_of_ports_knows_none(tmp_path: Path) -> None:
+    assert list_listening_ports(tmp_path) == frozenset()
 
 
 def test_the_second_look_finds_others_on_the_same_gpu_and_not_itself() -> None:

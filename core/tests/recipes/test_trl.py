@@ -89,6 +89,7 @@ def test_a_plan_as_a_whole(version: str) -> None:
         complete=c.CompleteRule("steps", 80),
         resume=("--resume_from_checkpoint", "@FORGE_RESUME_FROM@"),
         cwd="experiments/first",
+        ports={"MASTER_PORT": 0},
     )
 
 

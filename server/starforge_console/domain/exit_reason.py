@@ -84,6 +84,7 @@ def explain_exit(evidence: ExitEvidence) -> ExitReason:
         or _ended_at_the_limit(evidence)
         or _lost_exit(evidence)
         or _zero(evidence)
+        or _port_taken(evidence)
         or _before_the_start(evidence)
         or _by_the_limit(evidence)
         or _out_of_memory(evidence)
@@ -121,7 +122,7 @@ def _lost_exit(evidence: ExitEvidence) -> ExitReason | None:
     if record is None:
         return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "the engine lost the exit; no record")
     if record.code != 0 and record.term_received_at is None:
-        return _before_the_start(evidence) or _by_the_limit(evidence) or _nonzero(evidence)
+        return _port_taken(evidence) or _before_the_start(evidence) or _by_the_limit(evidence) or _nonzero(evidence)
     if record.code == 0 and record.complete:
         return _reason(evidence, Reason.EXITED_ZERO, Category.NONE, "complete; the engine lost the exit")
     return _reason(
@@ -144,6 +145,15 @@ def _zero(evidence: ExitEvidence) -> ExitReason | None:
             evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "ended by a TERM that nobody asked for, not complete"
         )
     return _reason(evidence, Reason.EXITED_ZERO, Category.NONE, "exit code 0")
+
+
+def _port_taken(evidence: ExitEvidence) -> ExitReason | None:
+    """The machine's fault and not the job's: it is run again, where its ports are free."""
+    record = evidence.record
+    if record is None or record.reason != "port_taken" or record.started_at is not None:
+        return None
+    told = record.message or "a port that the attempt was given is taken"
+    return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, told)
 
 
 def _before_the_start(evidence: ExitEvidence) -> ExitReason | None:

@@ -116,6 +116,7 @@ def test_the_capsule_is_exactly_this(tmp_path: Path) -> None:
             "links": {},
             "python_path": [],
             "resume_mirror": None,
+            "ports": {"MASTER_PORT": 0, "PET_MASTER_PORT": 1, "DLTS_MASTER_PORT": 2},
         },
         "requirements": {"python": ">=3.8", "modules": [], "gpus": None},
         "workspace": {"path": "/opt/starforge/workspace.tar", "digest": "sha256:" + "2" * 64},

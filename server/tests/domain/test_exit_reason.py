@@ -129,6 +129,13 @@ def test_a_refusal_before_the_start_is_a_failed_start() -> None:
     refused = record(code=78, started_at=None, reason="requirements", message="needs trl >=1.9; this image has 0.9.6")
     assert explain(engine(code=78), refused).summary == "needs trl >=1.9; this image has 0.9.6"
     assert explain(engine(code=78), refused).reason is Reason.START_FAILED
+    taken = record(code=75, started_at=None, reason="port_taken", message="port 24000 (MASTER_PORT) is taken")
+    answer = explain(engine(code=75), taken)
+    assert (answer.reason, answer.category, answer.costs_retry) == (Reason.INTERRUPTED, Category.INFRASTRUCTURE, False)
+    assert "24000" in answer.summary
+    assert explain(engine(code=75), None).reason is Reason.EXITED_NONZERO
+    ran = record(code=75, started_at=1.0, reason="port_taken")
+    assert explain(engine(code=75), ran).reason is Reason.EXITED_NONZERO
     assert explain(engine(code=98), None).reason is Reason.START_FAILED
     assert explain(engine(code=97), None).reason is Reason.START_FAILED
 

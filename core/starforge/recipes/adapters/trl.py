@@ -13,6 +13,9 @@ from starforge.recipes.adapters.settings_file import dump_float, dump_settings, 
 
 SETTINGS_FILE: Final = "starforge-run/trl.yaml"
 
+PORTS: Final = {"MASTER_PORT": 0}
+"""Where vLLM in the Trainer's own process meets its like, else at one fixed port; torchrun finds a free one itself."""
+
 _FILE_SUFFIXES: Final = (".jsonl", ".json", ".parquet", ".csv", ".txt", ".arrow")
 _PACKED_SUFFIXES: Final = (".gz", ".zst", ".xz", ".bz2")
 _ENVIRONMENT: Final = {
@@ -54,6 +57,7 @@ def build_plan(inputs: PlanInputs) -> Plan:
         complete=build_complete_rule(inputs),
         resume=("--resume_from_checkpoint", PLACE_RESUME) if inputs.resume else (),
         cwd=inputs.folder,
+        ports=dict(PORTS),
     )
 
 

@@ -1,5 +1,6 @@
 """What a job reads, as its container sees it: checked once more when an attempt is assembled, mounted read-only."""
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -129,6 +130,8 @@ def _bind_hub(storage: StorageLayout, one: HubInput) -> BoundInput:
     snapshot = None if one.commit is None else storage.hub_snapshot(one.ref.kind, one.ref.repo, one.commit)
     if snapshot is None or not snapshot.is_dir():
         raise NodeFault(f"{one.ref} is not fetched yet", next_step="wait: the job's note says how far it is")
+    with contextlib.suppress(OSError):  # a cache that is only read can serve jobs all the same
+        os.utime(snapshot)  # what was used last goes last when the cache is too large
     return BoundInput({str(snapshot): snapshot}, str(snapshot))
 
 

@@ -49,6 +49,16 @@ def list_wanted(connection: Connection) -> Mapping[JobId, JobInputs]:
     return {JobId(row.id): read_inputs(row.inputs) for row in rows}
 
 
+def list_reading(connection: Connection, resumable_since: float) -> Sequence[JobInputs]:
+    """What jobs read that have not ended for good, or ended without success since then, and what their parents read."""
+    unfinished = or_(jobs.c.state.not_in(_ENDED), jobs.c.retry_at.is_not(None))
+    failed = jobs.c.state.in_([JobState.FAILED.value, JobState.STOPPED.value]) & (jobs.c.ended_at >= resumable_since)
+    parents = select(jobs.c.starts_from).where(unfinished, jobs.c.starts_from.is_not(None))
+    wanted = or_(unfinished, failed, jobs.c.id.in_(parents))
+    found = connection.execute(select(jobs.c.inputs).where(jobs.c.inputs.is_not(None), wanted))
+    return [read_inputs(text) for text in found.scalars()]
+
+
 def pin_commit(connection: Connection, job_ids: Sequence[JobId], ref: HubRef, commit: str, now: float) -> None:
     """Record which commit `ref` stands for, in those of these jobs that have not recorded one yet."""
     unknown = HubInput(ref, None)

@@ -180,6 +180,12 @@ class HubSettings(Group):
         default=60.0, ge=1, le=3600, description="A fetch in which so long nothing arrives is begun again."
     )
     hf_fetches: int = Field(default=2, ge=1, le=16, description="So many repositories are fetched at once.")
+    hf_cache_max_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="More than this of fetched models and datasets is not kept: what no job needs goes, the least "
+        "recently used first; unset: everything stays.",
+    )
 
     @property
     def token(self) -> Secret | None:

@@ -296,6 +296,7 @@ def _build_scheduler(
         ingest_url=settings.http.ingest_url,
         job_user=_job_user(settings),
         token_key=_token_key(ground),
+        usage_period_s=settings.policy.system_metrics_s or None,
     )
     return Scheduler(
         SchedulerDeps(

@@ -282,14 +282,18 @@ class StopRequest(Frozen):
 
 
 class MetricKeys(Answer):
-    """`GET /jobs/{id}/metrics`: key -> how many points."""
+    """`GET /jobs/{id}/metrics?q=&after=&limit=`: key -> how many points, by name. `next` continues; null at the end."""
 
     keys: dict[str, int]
     primary: str | None = Field(default=None, description="the key by which runs of the job's method are compared")
+    total: int | None = Field(default=None, description="how many metrics the job has, whatever was searched for")
+    next: str | None = None
 
 
 class Curve(Answer):
-    """`GET /jobs/{id}/metrics/{key}?points=N`: at most about N points that keep minima and maxima.
+    """`GET /jobs/{id}/metrics/{key}?points=N&attempt=`: at most about N points that keep minima and maxima.
+
+    Where a later attempt began again at an earlier step, its points count from there on; `attempt` asks for one alone.
 
     `values` holds numbers, or the texts `nan`, `inf`, `-inf`.
     """

@@ -37,6 +37,9 @@ STREAM_METRICS = "metrics"
 STREAM_EVENTS = "events"
 SPOOL_FILES = {STREAM_LOG: "log.bin", STREAM_METRICS: "metrics.jsonl", STREAM_EVENTS: "events.jsonl"}
 
+# How the names of metrics begin that the runner measures of the machine; their steps are Unix seconds.
+SYSTEM_METRICS = "system/"
+
 # Written last into a checkpoint's directory, by rename: with it the checkpoint is committed.
 CHECKPOINT_MANIFEST = "starforge-checkpoint.json"
 # What the training process reads its resolved hyperparameters from (FORGE_SPEC), in its working directory.
@@ -256,6 +259,7 @@ class Capsule(Record):
 
     `spec` is the JobSpec's canonical form. `platform_env` reaches the training process, below the plan's `env`.
     `inputs`: links to make in the work directory, relative path to the target inside the container.
+    `usage_period_s`: how often the use of GPUs, processor, memory, disk and network is sampled; None for never.
     """
 
     version: str
@@ -272,6 +276,7 @@ class Capsule(Record):
     resume_from: Tuple[str, ...] = ()
     platform_env: Dict[str, str] = dataclasses.field(default_factory=dict)
     inputs: Dict[str, str] = dataclasses.field(default_factory=dict)
+    usage_period_s: Optional[float] = 15.0
 
 
 @dataclasses.dataclass(frozen=True)

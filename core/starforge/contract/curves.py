@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from starforge.contract.capsule import SYSTEM_METRICS
+
 _TELLING: Final = ("loss", "reward", "acc", "score", "perplexity", "grad_norm", "lr")
 """Words that a key's part begins with, the most telling first."""
 _PARTS: Final = re.compile(r"[/_.\-]")
@@ -15,9 +17,15 @@ def sort_keys(points: Mapping[str, int], primary: str | None = None) -> list[str
 
     `primary`, the metric by which runs of the job's method are compared, comes first wherever it was reported. Values
     that were reported once are no curves and come last. Else a loss comes before a reward, and so on; of two alike the
-    one that is named so and no more, or of the training itself, and at last the one whose name sorts first.
+    one that is named so and no more, or of the training itself, and at last the one whose name sorts first. What the
+    runner measured of the machine comes last of all.
     """
-    return sorted(points, key=lambda key: (key != primary, points[key] <= 1, *_rank(key)))
+    return sorted(points, key=lambda key: (key != primary, is_of_system(key), points[key] <= 1, *_rank(key)))
+
+
+def is_of_system(key: str) -> bool:
+    """Whether the curve is one of how busy the machine was, and not of the training."""
+    return key.startswith(SYSTEM_METRICS)
 
 
 def _rank(key: str) -> tuple[int, bool, bool, str]:

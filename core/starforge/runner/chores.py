@@ -1,16 +1,13 @@
-"""What is looked at beside the training process, in threads of their own: reports, metric files, checkpoints, usage."""
+"""What is looked at beside the training process, in threads of their own: reports, metric files, checkpoints."""
 
 from __future__ import annotations
 
 import os
-import threading
 import time
 from typing import Callable, List, Optional
 
 from starforge.runner.checkpoints import FolderWatch
-from starforge.runner.gpus import Nvml
 from starforge.runner.launch import Started
-from starforge.runner.memory import find_memory_counters
 from starforge.runner.plainfiles import show_path
 from starforge.runner.sources import ReportSource, Source, build_sources
 from starforge.runner.spool import Spool
@@ -19,14 +16,12 @@ from starforge.runner.steps import Repeater, Steps
 REPORT_PERIOD_S = 0.1
 SOURCE_PERIOD_S = 1.0
 CHECKPOINT_PERIOD_S = 2.0
-FIRST_USAGE_S = 1.0
-USAGE_PERIOD_S = 15.0
 _END_S = 60.0
 _END_WHILE_STOPPING_S = 10.0  # a stopped attempt is killed 20 s after its grace
 
 
 class Chores:
-    """Runs until `end`. A leader watches checkpoints; every node samples its own memory and GPUs."""
+    """Runs until `end`. A leader watches checkpoints."""
 
     def __init__(self, sources: List[Source], report: Source, folders: Optional[FolderWatch], spool: Spool) -> None:
         self._spool = spool
@@ -41,27 +36,14 @@ class Chores:
             Repeater(f"reading metric source {number}", _build_poll(source), SOURCE_PERIOD_S, steps)
             for number, source in enumerate(sources)
         ]
-        self._is_ending = threading.Event()
-        # A thread of its own that nobody waits for: a driver that lost its GPU may never answer.
-        threading.Thread(target=lambda: steps.attend("sampling usage", self._sample, None), daemon=True).start()
 
     def end(self, *, is_hurried: bool) -> None:
         """Look a last time, now that nobody writes any more, and stop; within a bounded time."""
-        self._is_ending.set()
         deadline = time.monotonic() + (_END_WHILE_STOPPING_S if is_hurried else _END_S)
         whole = [repeater.end(deadline - time.monotonic()) for repeater in self._repeaters]
         if not all(whole):
             text = "the last look at reports, metrics and checkpoints was cut off: the storage is slow or too full"
             self._steps.note("storage_slow", text)
-
-    def _sample(self) -> None:
-        nvml = Nvml()
-        wait_s = FIRST_USAGE_S
-        while not self._is_ending.wait(wait_s):
-            wait_s = USAGE_PERIOD_S
-            memory, gpus = find_memory_counters(), nvml.sample()
-            if not self._is_ending.is_set():
-                self._spool.event("usage", memory=memory, gpus=gpus)
 
     def _commit(self, is_final: bool) -> None:  # noqa: FBT001 - what a Repeater tells
         if self._folders is None:

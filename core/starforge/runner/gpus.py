@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Optional
 
+_CORE_SENSOR = 0  # NVML_TEMPERATURE_GPU
 _DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dri/renderD*", "/dev/davinci[0-9]*", "/dev/accel/accel*")
 
 
@@ -25,8 +26,8 @@ class Nvml:
             self._library = library
             self.devices = self._open_devices()
 
-    def sample(self) -> List[Dict[str, Optional[int]]]:
-        """Give utilization_percent and memory_used_bytes of each device; None where the device does not tell."""
+    def sample(self) -> List[Dict[str, Optional[float]]]:
+        """Give how busy, full, hungry and hot each device is; None where the device does not tell."""
         return [self._sample_one(device) for device in self.devices]
 
     def _open_devices(self) -> List[Any]:
@@ -40,7 +41,7 @@ class Nvml:
                 devices.append(device)
         return devices
 
-    def _sample_one(self, device: Any) -> Dict[str, Optional[int]]:  # noqa: ANN401 - an opaque handle
+    def _sample_one(self, device: Any) -> Dict[str, Optional[float]]:  # noqa: ANN401 - an opaque handle
         busy = (self._ctypes.c_uint * 2)()
         memory = (self._ctypes.c_ulonglong * 3)()  # total, free, used
         knows_busy = self._library.nvmlDeviceGetUtilizationRates(device, busy) == 0
@@ -48,7 +49,17 @@ class Nvml:
         return {
             "utilization_percent": busy[0] if knows_busy else None,
             "memory_used_bytes": memory[2] if knows_memory else None,
+            "power_w": self._ask("nvmlDeviceGetPowerUsage", device, scale=1000),
+            "temperature_celsius": self._ask("nvmlDeviceGetTemperature", device, _CORE_SENSOR),
         }
+
+    def _ask(self, name: str, *given: Any, scale: int = 1) -> Optional[float]:  # noqa: ANN401 - C arguments
+        """Give the one number that the function tells; None where the library has no such function."""
+        function = getattr(self._library, name, None)
+        number = self._ctypes.c_uint(0)
+        if function is None or function(*given, self._ctypes.byref(number)) != 0:
+            return None
+        return float(number.value / scale)
 
 
 def find_visible_gpus(nvml: Nvml) -> int:

@@ -1,4 +1,4 @@
-"""Counters of the container's memory, read from the cgroup, version 2 or 1; what is missing is None."""
+"""Counters of the container's memory and processor, read from the cgroup, version 2 or 1; what is missing is None."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Dict, Optional
 
 _V2 = "/sys/fs/cgroup"
 _V1 = "/sys/fs/cgroup/memory"
+_V1_CPU = "/sys/fs/cgroup/cpuacct"
 
 
 def find_memory_counters(v2: str = _V2, v1: str = _V1) -> Dict[str, Optional[int]]:
@@ -27,6 +28,15 @@ def find_memory_counters(v2: str = _V2, v1: str = _V1) -> Dict[str, Optional[int
         "current_bytes": _find_number(f"{v1}/memory.usage_in_bytes"),
         "limit_bytes": _find_number(f"{v1}/memory.limit_in_bytes"),
     }
+
+
+def find_cpu_s(v2: str = _V2, v1: str = _V1_CPU) -> Optional[float]:
+    """Give the seconds of processor time that this container has used."""
+    used = _find_table(f"{v2}/cpu.stat").get("usage_usec")
+    if used is not None:
+        return used / 1e6
+    used = _find_number(f"{v1}/cpuacct.usage")
+    return None if used is None else used / 1e9
 
 
 def _find_text(path: str) -> str:

@@ -17,6 +17,7 @@ from starforge.runner.sources import ReportSource
 from starforge.runner.spool import Spool
 from starforge.runner.steps import Repeater
 from starforge.runner.supervise import Outlet, Supervisor
+from starforge.runner.usage import Sampler
 
 WISH_PERIOD_S = 0.5
 _KILLED = 128 + 9
@@ -33,6 +34,9 @@ def watch(capsule: contract.Capsule, desk: Desk, started: Started) -> Ending:
     report = ReportSource(started.report_file, desk.spool, Progress())
     ckpt = desk.places.ckpt if desk.places.is_leader else None
     chores = start_chores(started, desk.places.work, ckpt, report)
+    sampler = Sampler(desk.spool, desk.places.out, capsule.usage_period_s or 0, is_leader=desk.places.is_leader)
+    if capsule.usage_period_s:
+        sampler.start(steps)
     looks = Repeater("reading control.json", lambda _: _look(desk), WISH_PERIOD_S, steps)
     supervisor = Supervisor(child, Outlet(desk.spool, Masker(desk.patterns), echo), wishes, desk.signals, looks.ask)
     limit_s = capsule.limits.max_runtime_s
@@ -40,6 +44,7 @@ def watch(capsule: contract.Capsule, desk: Desk, started: Started) -> Ending:
     try:
         cause = supervisor.run(None if limit_s is None else desk.started + limit_s)
     finally:
+        sampler.end()
         supervisor.finish(steps)
         is_hurried = cause is not None or wishes.must_end
         steps.attend("the last look at the job's files", lambda: chores.end(is_hurried=is_hurried), None)

@@ -43,12 +43,24 @@ def tell_memory(device, into):
     return 0
 
 
+def tell_heat(device, sensor, into):
+    into[0] = 61
+    return 0 if (device, sensor) == (1, 0) else 3
+
+
+def tell_power(device, into):
+    into[0] = 301_500
+    return 0 if device == 1 else 3
+
+
 class Library:
     nvmlInit_v2 = CFUNCTYPE(c_int)(lambda: 0)
     nvmlDeviceGetCount_v2 = CFUNCTYPE(c_int, POINTER(c_uint))(count)
     nvmlDeviceGetHandleByIndex_v2 = CFUNCTYPE(c_int, c_uint, POINTER(c_void_p))(open_device)
     nvmlDeviceGetUtilizationRates = CFUNCTYPE(c_int, c_void_p, POINTER(c_uint))(tell_busy)
     nvmlDeviceGetMemoryInfo = CFUNCTYPE(c_int, c_void_p, POINTER(c_ulonglong))(tell_memory)
+    nvmlDeviceGetPowerUsage = CFUNCTYPE(c_int, c_void_p, POINTER(c_uint))(tell_power)
+    nvmlDeviceGetTemperature = CFUNCTYPE(c_int, c_void_p, c_int, POINTER(c_uint))(tell_heat)
 
 
 ctypes.CDLL = lambda name, *more, **named: Library() if name == "libnvidia-ml.so.1" else load(name, *more, **named)
@@ -82,8 +94,13 @@ def test_devices_are_counted_and_sampled(library: Path) -> None:
     assert look(library) == {
         "count": 2,
         "sample": [
-            {"utilization_percent": 87, "memory_used_bytes": 1 << 30},
-            {"utilization_percent": None, "memory_used_bytes": 2 << 30},
+            {"utilization_percent": 87, "memory_used_bytes": 1 << 30, "power_w": 301.5, "temperature_celsius": 61},
+            {
+                "utilization_percent": None,
+                "memory_used_bytes": 2 << 30,
+                "power_w": None,
+                "temperature_celsius": None,
+            },
         ],
     }
 
@@ -91,6 +108,14 @@ def test_devices_are_counted_and_sampled(library: Path) -> None:
 @pytest.mark.parametrize(("visible", "count"), [("0", 1), ("0,1,2", 2), ("", 0), ("-1", 0), ("all", 2)])
 def test_cuda_visible_devices_limits_what_counts(library: Path, visible: str, count: int) -> None:
     assert look(library, CUDA_VISIBLE_DEVICES=visible)["count"] == count
+
+
+def test_a_library_of_an_older_driver_tells_what_it_knows(tmp_path: Path) -> None:
+    lines = [line for line in LIBRARY.splitlines() if not line.startswith("    nvmlDeviceGetPower")]
+    (tmp_path / "sitecustomize.py").write_text("\n".join(lines))
+    sample = look(tmp_path)["sample"]
+    assert isinstance(sample, list)
+    assert (sample[0]["power_w"], sample[0]["temperature_celsius"]) == (None, 61)
 
 
 def test_with_a_library_that_cannot_be_loaded_nothing_is_sampled(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ class AssemblySettings:
     Attributes:
         storage_id: What the storage's mark must hold; anything else means that the share is not mounted.
         job_user: Used where a fleet names no user of its own.
+        usage_period_s: How often runners sample how busy their machine is; None for never.
 
     """
 
@@ -54,6 +55,7 @@ class AssemblySettings:
     ingest_url: str
     job_user: tuple[int, int]
     token_key: bytes
+    usage_period_s: float | None = None
 
 
 class Assembler:
@@ -159,6 +161,7 @@ class Assembler:
             network=fleet.network,
             user=user,
             ingest_url=self._settings.ingest_url,
+            usage_period_s=self._settings.usage_period_s,
             out=storage.outputs(job.id, decide_outputs(number, lost)),
             earlier_out=[one for one in earlier if one.is_dir() and not one.is_symlink()],
             resume_from=self._older_checkpoints(job.attempt.id) if resumes else (),

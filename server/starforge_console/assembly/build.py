@@ -33,6 +33,7 @@ class Placed:
     user: str | None
     ingest_url: str
     out: Path
+    usage_period_s: float | None = None
     earlier_out: Sequence[Path] = ()
     resume_from: Sequence[AttemptLayout] = ()
     inputs: Mapping[str, BoundInput] = field(default_factory=dict)
@@ -65,6 +66,7 @@ def build_capsule(spec: JobSpec, recipe: Recipe, placed: Placed) -> c.Capsule:
         ingest=None if placed.network is Network.NONE else c.Ingest(placed.ingest_url),
         limits=c.Limits(spec.spec.lifecycle.grace_s, spec.spec.lifecycle.max_runtime_s),
         resume_from=tuple(str(one.checkpoints_mount) for one in placed.resume_from),
+        usage_period_s=placed.usage_period_s,
     )
 
 

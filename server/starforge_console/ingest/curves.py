@@ -9,8 +9,6 @@ from functools import partial
 from operator import itemgetter
 from typing import Final, Literal
 
-from sqlalchemy import Connection
-
 from starforge.contract.api import Curve
 from starforge.errors import NotFound
 from starforge_console.domain.points import Columns, Point, build_summary
@@ -45,7 +43,7 @@ class Curves:
             NotFound: the job, or that attempt of it, has not reported that key.
 
         """
-        found = await self._series.read(lambda c: _find_curve(c, job, key, points, attempt))
+        found = await self._find(job, key, points, attempt)
         if found is None:
             whose = f"job {job}" if attempt is None else f"attempt {attempt} of job {job}"
             raise NotFound(f"{whose} has no curve {key!r:.80}", next_step="ask for the list of its metrics")
@@ -55,17 +53,16 @@ class Curves:
         self, wanted: Sequence[tuple[str, str]], points: int, attempt: int | None = None
     ) -> dict[tuple[str, str], Curve]:
         """The curves of these (job, key), each as `curve` gives it; what is not there is left out."""
-        found: dict[tuple[str, str], Curve] = {}
-        for job, key in dict.fromkeys(wanted):
-            # One transaction each: a reader that stays long keeps the write-ahead log from being cleared.
-            curve = await self._series.read(partial(_find_curve, job=job, key=key, points=points, attempt=attempt))
-            if curve is not None:
-                found[job, key] = curve
-        return found
+        # One transaction each: a reader that stays long keeps the write-ahead log from being cleared.
+        found = {(job, key): await self._find(job, key, points, attempt) for job, key in dict.fromkeys(wanted)}
+        return {name: curve for name, curve in found.items() if curve is not None}
 
     async def points(self, job: str, key: str, attempt: int | None = None) -> AsyncIterator[tuple[int, Columns]]:
         """Every point of a curve in order of arrival, superseded ones too, as (attempt, points); none without it."""
-        rollup, tail = await self._series.read(lambda c: _load_tail(c, job, key))
+        # What may still grow into one is read at the same moment as the list of the chunks.
+        rollup, tail = await self._series.read(
+            lambda c: ((found := load_rollup(c, job, key)), load_chunks(c, job, key, found.numbers[-_PIECES_AT_MOST:]))
+        )
         for start in range(0, len(rollup), _CHUNKS_A_READ):
             rows = range(start, min(start + _CHUNKS_A_READ, len(rollup)))
             missing = [rollup.numbers[row] for row in rows if rollup.numbers[row] not in tail]
@@ -76,6 +73,20 @@ class Curves:
                 number = rollup.numbers[row]
                 if attempt in (None, rollup.attempts[row]) and (number in tail or number in there):
                     yield rollup.attempts[row], tail[number] if number in tail else there[number]
+
+    async def _find(self, job: str, key: str, points: int, attempt: int | None) -> Curve | None:
+        wanted = min(max(points, POINTS_AT_LEAST), POINTS_AT_MOST)
+
+        def choose(rollup: Rollup) -> Rollup:
+            rows = [row for row, number in enumerate(rollup.attempts) if number == attempt]
+            return rollup if attempt is None else rollup.pick(rows)
+
+        drawn = await self._series.read(
+            lambda c: build_curve(
+                choose(load_rollup(c, job, key)), lambda numbers: load_chunks(c, job, key, numbers), wanted
+            )
+        )
+        return None if drawn is None else _build_answer(key, drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,25 +109,12 @@ def build_curve(chunks: Rollup, load: Load, wanted: int) -> Drawn | None:
     return _draw_summaries(chunks, load, cuts, wanted)
 
 
-def _find_curve(connection: Connection, job: str, key: str, points: int, attempt: int | None) -> Curve | None:
-    rollup = load_rollup(connection, job, key)
-    if attempt is not None:
-        rollup = rollup.pick([row for row, number in enumerate(rollup.attempts) if number == attempt])
-    wanted = min(max(points, POINTS_AT_LEAST), POINTS_AT_MOST)
-    drawn = build_curve(rollup, lambda numbers: load_chunks(connection, job, key, numbers), wanted)
-    if drawn is None:
-        return None
+def _build_answer(key: str, drawn: Drawn) -> Curve:
     steps, values, times = zip(*drawn.points, strict=True)
     if not math.isfinite(sum(values)):  # a sum is cheap, and finite only where no value is odd
         values = tuple(map(_word_of, values))
     # Checking each of a thousand points that come from typed columns would cost more than drawing them.
     return Curve.model_construct(key=key, steps=steps, values=values, times=times, total_points=drawn.total)
-
-
-def _load_tail(connection: Connection, job: str, key: str) -> tuple[Rollup, Mapping[int, Columns]]:
-    """The chunks of a curve, and at the same moment the points of those that may still grow into one another."""
-    rollup = load_rollup(connection, job, key)
-    return rollup, load_chunks(connection, job, key, rollup.numbers[-_PIECES_AT_MOST:])
 
 
 def _find_cuts(chunks: Rollup) -> dict[int, float]:

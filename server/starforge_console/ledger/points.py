@@ -85,6 +85,31 @@ def count_points(connection: Connection, job_id: str) -> tuple[int, int]:
     return int(row[0]), int(row[1])
 
 
+def search_common_keys(connection: Connection, jobs: Sequence[str], text: str, limit: int) -> list[KeyCount]:
+    """At most `limit` keys in which `text` is found, whatever its case: those that most of the jobs have first.
+
+    `points` of each is how many of the jobs have it.
+    """
+    wanted = metric_keys.c.job_id.in_(jobs)
+    if text:
+        wanted &= func.lower(metric_keys.c.key).contains(text.lower(), autoescape=True)
+    have = func.count()
+    rows = connection.execute(
+        select(metric_keys.c.key, have)
+        .where(wanted)
+        .group_by(metric_keys.c.key)
+        .order_by(have.desc(), metric_keys.c.key)
+        .limit(limit)
+    ).all()
+    return [KeyCount(key, count) for key, count in rows]
+
+
+def count_common_keys(connection: Connection, jobs: Sequence[str]) -> int:
+    """How many keys any of the jobs has."""
+    counted = select(func.count(metric_keys.c.key.distinct())).where(metric_keys.c.job_id.in_(jobs))
+    return connection.execute(counted).scalar_one()
+
+
 def load_rollup(connection: Connection, job_id: str, key: str) -> Rollup:
     """The summaries of a key's chunks, in order of arrival."""
     rollup = Rollup.empty()

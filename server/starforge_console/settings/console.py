@@ -239,6 +239,12 @@ class PolicySettings(Group):
     container_retention_s: float = Field(
         default=3600.0, ge=0, description="How long an ended container is kept once its spool was read to the end."
     )
+    system_metrics_s: float = Field(
+        default=15.0,
+        ge=0,
+        le=3600,
+        description="How often a job's use of GPUs, processor, memory, disk and network is measured; 0: never.",
+    )
     reconcile_s: float = Field(default=15.0, gt=0, le=600, description="Longest time between two looks at a backend.")
 
 

@@ -7,7 +7,20 @@ from fastapi.openapi.utils import get_openapi
 
 import starforge
 from starforge.contract.api import API_PREFIX, Problem
-from starforge_console.web import blobs, caller, catalog, fleets, follow, install, jobs, lineage, ops, series, signin
+from starforge_console.web import (
+    blobs,
+    caller,
+    catalog,
+    compare,
+    fleets,
+    follow,
+    install,
+    jobs,
+    lineage,
+    ops,
+    series,
+    signin,
+)
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices
 from starforge_console.web.guard import BodyGuard
@@ -61,7 +74,7 @@ def _build_app() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for module in (catalog, caller, jobs, lineage, follow, series, blobs, fleets):
+    for module in (catalog, caller, jobs, lineage, follow, series, compare, blobs, fleets):
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)
     app.include_router(install.router)

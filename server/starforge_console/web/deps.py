@@ -1,7 +1,7 @@
 """What the API needs of the rest of the console, handed over by the composition root."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Protocol
 
@@ -19,6 +19,7 @@ from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
 from starforge_console.jobs.control import JobControl
 from starforge_console.ledger.accounts import Account
+from starforge_console.domain.points import Columns
 from starforge_console.ledger.database import Database
 from starforge_console.settings.console import ConsoleSettings
 from starforge_console.wakeups import Wakeups
@@ -61,8 +62,16 @@ class LogReader(Protocol):
 class CurveReader(Protocol):
     """The curves that ingest has received."""
 
-    async def curve(self, job: str, key: str, points: int) -> Curve:
-        """At most about `points` points that keep minima and maxima. Raises NotFound."""
+    async def curve(self, job: str, key: str, points: int, attempt: int | None = None) -> Curve:
+        """At most about `points` points that keep minima and maxima; of one attempt alone if asked. Raises NotFound."""
+
+    async def curves(
+        self, wanted: Sequence[tuple[str, str]], points: int, attempt: int | None = None
+    ) -> Mapping[tuple[str, str], Curve]:
+        """The same of several (job, key); what is not there is left out."""
+
+    def points(self, job: str, key: str, attempt: int | None = None) -> AsyncIterator[tuple[int, Columns]]:
+        """Every point in order of arrival, with the attempt that reported it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,11 @@ from starlette.responses import Response
 
 from starforge.contract.api import Curve, MetricKeys, Outputs
 from starforge_console.ledger.listing import load_lines
-from starforge_console.ledger.points import list_keys
+from starforge_console.ledger.points import KEYS_AT_MOST, count_points, search_keys
 from starforge_console.ledger.views import list_attempts, load_job
 from starforge_console.web.attempts import load_outputs
 from starforge_console.web.deps import Reader, Services
+from starforge_console.web.points_file import CSV_RESPONSES, Keys, send_csv
 from starforge_console.web.primary_metric import find_primary
 from starforge_console.web.problems import problem_responses
 
@@ -20,12 +21,38 @@ router = APIRouter(tags=["series"])
 
 
 @router.get("/jobs/{job_id}/metrics", response_model=MetricKeys, responses=problem_responses(401, 403, 404))
-async def list_metric_keys(services: Services, _account: Reader, job_id: str) -> Response:
+async def list_metric_keys(
+    services: Services,
+    _account: Reader,
+    job_id: str,
+    *,
+    q: Annotated[str, Query(max_length=200, description="found in the key, whatever its case")] = "",
+    after: Annotated[str, Query(max_length=300, description="the `next` of the page before")] = "",
+    limit: Annotated[int, Query(ge=1, le=KEYS_AT_MOST)] = KEYS_AT_MOST,
+) -> Response:
     """Which curves the job has, and how many points each."""
     lines = await services.ledger.read(lambda c: (load_job(c, job_id), load_lines(c, [job_id]))[1])
-    keys = await services.series.read(lambda c: list_keys(c, job_id))
-    primary = await find_primary(services.catalog, lines[job_id].recipe)
-    return _json(MetricKeys(keys=keys, primary=primary).model_dump_json())
+    found, total = await services.series.read(
+        lambda c: (search_keys(c, job_id, q, after=after, limit=limit + 1), count_points(c, job_id)[0])
+    )
+    page = found[:limit]
+    answer = MetricKeys(
+        keys={one.key: one.points for one in page},
+        primary=await find_primary(services.catalog, lines[job_id].recipe),
+        total=total,
+        next=page[-1].key if len(found) > limit else None,
+    )
+    return _json(answer.model_dump_json())
+
+
+@router.get("/jobs/{job_id}/metrics.csv", response_class=Response, responses=CSV_RESPONSES)
+async def download_metrics(services: Services, _account: Reader, job_id: str, keys: Keys = []) -> Response:  # noqa: B006 - read only
+    """Every point of the job's curves, or of those that are named, as CSV: `key,attempt,step,time,value`.
+
+    Points that a later attempt took the place of are there too. Times are Unix seconds; values that are no finite
+    numbers are written `nan`, `inf` and `-inf`.
+    """
+    return await send_csv(services, job_id, keys)
 
 
 @router.get("/jobs/{job_id}/metrics/{key:path}", response_model=Curve, responses=problem_responses(401, 403, 404))
@@ -34,11 +61,13 @@ async def show_curve(
     _account: Reader,
     job_id: str,
     key: str,
+    *,
     points: Annotated[int, Query(ge=2, le=MOST_POINTS)] = 1000,
+    attempt: Annotated[int | None, Query(ge=1, le=1 << 53, description="its points alone; default: all joined")] = None,
 ) -> Response:
     """One curve in about so many points, its minima and maxima among them."""
     await services.ledger.read(lambda c: load_job(c, job_id))
-    curve = await services.curves.curve(job_id, key, points)
+    curve = await services.curves.curve(job_id, key, points, attempt)
     return _json(curve.model_dump_json())
 
 

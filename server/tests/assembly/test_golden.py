@@ -123,6 +123,7 @@ def test_the_capsule_is_exactly_this(tmp_path: Path) -> None:
         "ingest": {"url": INGEST_URL, "ca_pem": None},
         "limits": {"grace_s": 45.0, "max_runtime_s": 3600.0},
         "resume_from": [],
+        "usage_period_s": None,
         "platform_env": {},
         "inputs": {},
     }

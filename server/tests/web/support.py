@@ -28,6 +28,7 @@ from starforge_console.blobs.places import locate_blob
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import SystemClock
 from starforge_console.domain.inputs import HubAnswer, HubRef, HubStanding
+from starforge_console.ingest.curves import Curves
 from starforge_console.inputs.stored import StoredInputs
 from starforge_console.ledger.accounts import add_token, add_user
 from starforge_console.ledger.database import Database, upgrade_schema
@@ -211,7 +212,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         ledger=ledger,
         series=series,
         logs=logs,
-        curves=NoCurves(),
+        curves=Curves(series),
         blobs=blobs,
         accounts=Accounts(ledger, clock),
         admission=Admission(sources),

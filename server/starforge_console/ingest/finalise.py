@@ -93,9 +93,9 @@ class Finaliser:
         bound = self._bounds.of(stream)
         end = bound if declared is None else min(bound, declared + self._bounds.slack_bytes)
         try:
-            caught_up = await catch_up(
             if stream == STREAM_LOG:
                 await self._pass_middle(attempt, root, end)
+            caught_up = await catch_up(
                 self._receiver, attempt, stream, root, Reach(end, self._bounds.round_bytes, is_final=True)
             )
         except StrangeFile as error:
@@ -107,7 +107,6 @@ class Finaliser:
             await self._tell(attempt, *_describe_rest(stream, caught_up, declared, bound))
         return caught_up
 
-    async def _add_engine_words(self, attempt: EndedAttempt, reporting: ReportingAttempt, log: CaughtUp) -> CaughtUp:
     async def _pass_middle(self, attempt: ReportingAttempt, root: Path, end: int) -> None:
         """Go straight to what is kept of the end of a log, where more of it lies there than is kept."""
         room = LogRoom(self._bounds.log_max_bytes)
@@ -126,6 +125,7 @@ class Finaliser:
             mark = await self._receiver.find_mark(attempt, STREAM_LOG)
         await self._receiver.pass_over(attempt, mark.received_to, written - room.tail_bytes)
 
+    async def _add_engine_words(self, attempt: EndedAttempt, reporting: ReportingAttempt, log: CaughtUp) -> CaughtUp:
         """Continue the log with what only the engine heard. A repeat finds nothing new and adds nothing."""
         mark = await self._receiver.find_mark(reporting, STREAM_LOG)
         if mark.ended:

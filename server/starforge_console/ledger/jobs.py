@@ -147,13 +147,13 @@ def load_spec(connection: Connection, job_id: JobId) -> str:
     return str(spec)
 
 
-def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
-    """The attempts of a job that may be deleted.
 def find_workspace(connection: Connection, job_id: JobId) -> Digest | None:
     """The digest of the job's packed workspace; None for a job that is not there."""
     return connection.execute(select(jobs.c.workspace).where(jobs.c.id == job_id)).scalar()
 
 
+def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
+    """The attempts of a job that may be deleted.
 
     Raises:
         NotFound: there is no such job.

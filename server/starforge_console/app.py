@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 from starforge.recipes.catalog import load_catalog
+from starforge.recipes.model import Recipe
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.admission.admit import Admission
 from starforge_console.admission.published import build_published
@@ -48,12 +49,14 @@ from starforge_console.inputs.hub import Hub
 from starforge_console.inputs.shelf import Shelf, ShelfParts
 from starforge_console.inputs.stored import StoredInputs
 from starforge_console.ledger.database import Database, lock_state
+from starforge_console.retention.collector import Collector, CollectorParts
+from starforge_console.retention.disk import Disk
 from starforge_console.scheduler.control import Scheduler
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.loop import Loop
 from starforge_console.settings.console import ConsoleSettings
 from starforge_console.telemetry.metrics import IngestCounters
-from starforge_console.wakeups import INPUTS, Wakeups
+from starforge_console.wakeups import INPUTS, RETENTION, Wakeups
 from starforge_console.web.api import build_api
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices
@@ -81,6 +84,7 @@ class _Ground:
     hardware: HardwareRegistry
     directory: Directory
     hub: Hub
+    runner: Path
 
 
 def run(settings: ConsoleSettings) -> int:
@@ -131,7 +135,8 @@ async def _run(settings: ConsoleSettings) -> None:
         scheduler = _build_scheduler(ground, served, known, records, shelf)
         fleet_services = _fleet_services(ground, served)
         desk = build_desk(_build_registration(ground), ground.clock)
-        api = build_api(_api_services(ground, known, stores), fleet_services, desk)
+        services = _api_services(ground, known, stores)
+        api = build_api(services, fleet_services, desk)
         ingest = build_ingest(
             IngestServices(
                 receiver=receiver,
@@ -145,6 +150,7 @@ async def _run(settings: ConsoleSettings) -> None:
         loops = (
             Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once),
             Loop("inputs", INPUTS, ground.wakeups, shelf.run_once),
+            Loop("retention", RETENTION, ground.wakeups, services.retention.run_once),
         )
         try:
             async with _running(scheduler, served, loops) as start:
@@ -210,6 +216,7 @@ async def _ground(settings: ConsoleSettings) -> AsyncIterator[_Ground]:
             hardware=hardware,
             directory=directory,
             hub=Hub(settings.hub, clock),
+            runner=store_runner(StorageLayout(settings.storage_root)),
         )
     finally:
         ledger.close()
@@ -287,12 +294,11 @@ def _build_scheduler(
     ground: _Ground, served: ServedFleets, known: KnownFleets, records: Finaliser, shelf: Shelf
 ) -> Scheduler:
     settings = ground.settings
-    runner = store_runner(ground.storage)
     assembly = AssemblySettings(
         install=ground.install.id,
         storage=ground.storage,
         storage_id=ground.install.storage_id,
-        runner=runner,
+        runner=ground.runner,
         ingest_url=settings.http.ingest_url,
         job_user=_job_user(settings),
         token_key=_token_key(ground),
@@ -339,11 +345,13 @@ def _api_services(ground: _Ground, known: KnownFleets, stores: Stores) -> ApiSer
             wakeups=ground.wakeups,
         )
     )
+    curves, disk = Curves(ground.series), Disk(ground.storage, stores.logs_dir)
     return ApiServices(
         ledger=ground.ledger,
         series=ground.series,
         logs=Logs(stores),
-        curves=Curves(ground.series),
+        curves=curves,
+        retention=_build_collector(ground, blobs, disk, curves, catalog),
         blobs=blobs,
         accounts=Accounts(ground.ledger, ground.clock),
         admission=admission,
@@ -353,4 +361,26 @@ def _api_services(ground: _Ground, known: KnownFleets, stores: Stores) -> ApiSer
         wakeups=ground.wakeups,
         settings=settings,
         metrics=ground.registry,
+    )
+
+
+def _build_collector(
+    ground: _Ground, blobs: BlobStore, disk: Disk, curves: Curves, catalog: Mapping[str, Recipe]
+) -> Collector:
+    kept = ground.settings.retention
+    return Collector(
+        CollectorParts(
+            ledger=ground.ledger,
+            series=ground.series,
+            blobs=blobs,
+            disk=disk,
+            curves=curves,
+            catalog=catalog,
+            terms=kept.build_terms(ground.settings.policy.container_retention_s),
+            clock=ground.clock,
+            wakeups=ground.wakeups,
+            runner=f"sha256:{ground.runner.name}",
+            period_s=kept.retention_period_s,
+            works_alone=kept.retention == "on",
+        )
     )

@@ -12,12 +12,14 @@ from starforge_console.web import (
     caller,
     catalog,
     compare,
+    files,
     fleets,
     follow,
     install,
     jobs,
     lineage,
     ops,
+    retention,
     series,
     signin,
 )
@@ -45,6 +47,7 @@ def build_api(
     app.state.node_desk = node_desk
     app.state.polls = LongPolls(services.wakeups)
     app.state.uploads = blobs.build_uploads()
+    app.state.downloads = files.build_downloads()
     supply_pages(app, services)
     install.supply_wheels(app, services)
     return app
@@ -74,7 +77,7 @@ def _build_app() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for module in (catalog, caller, jobs, lineage, follow, series, compare, blobs, fleets):
+    for module in (catalog, caller, jobs, lineage, follow, series, compare, blobs, fleets, retention, files):
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)
     app.include_router(install.router)

@@ -24,6 +24,7 @@ from starforge_console.ledger.database import Database
 from starforge_console.settings.console import ConsoleSettings
 from starforge_console.wakeups import Wakeups
 from starforge_console.web.polls import LongPolls
+from starforge_console.retention.collector import Collector
 
 OLDEST_CLIENT: Final = "0.1.0"
 """The oldest `sf` whose requests are understood here."""
@@ -100,6 +101,7 @@ class ApiServices:
             series=self.series,
             logs=self.logs,
             blobs=self.blobs,
+    retention: Collector
             clock=self.clock,
             wakeups=self.wakeups,
             storage_root=self.settings.storage_root,

@@ -38,6 +38,8 @@ from starforge_console.settings.console import (
     HttpSettings,
     LocalSettings,
     PathSettings,
+from starforge_console.retention.collector import Collector, CollectorParts
+from starforge_console.retention.disk import Disk
     PolicySettings,
 )
 from starforge_console.wakeups import Wakeups
@@ -251,6 +253,21 @@ def build_submission(**spec: object) -> dict[str, object]:
         "apiVersion": "forge/v2",
         "kind": "TrainingJob",
         "metadata": {"name": "first", "project": "demo"},
+    collector = Collector(
+        CollectorParts(
+            ledger=ledger,
+            series=series,
+            blobs=blobs,
+            disk=Disk(StorageLayout(storage), state / "logs"),
+            curves=NoCurves(),
+            catalog=catalog,
+            terms=settings.retention.build_terms(settings.policy.container_retention_s),
+            clock=clock,
+            wakeups=wakeups,
+            runner="sha256:" + "0" * 64,
+            period_s=3600.0,
+        )
+    )
         "spec": whole | spec,
     }
     JobSpec.model_validate(document)
@@ -262,6 +279,7 @@ def submit(console: ConsoleUnderTest, headers: dict[str, str]) -> JobId:
     console.keep_workspace()
     answer = console.client(headers).post("/api/v1/jobs", json=build_submission())
     assert answer.status_code == 201, answer.text
+        retention=collector,
     return JobId(answer.json()["job"])
 
 

@@ -1,0 +1,263 @@
+"""Routes of a job's files: folders listed, files sent whole or in part, folders sent as a tar."""
+
+import asyncio
+import base64
+import contextlib
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from email.utils import formatdate
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.concurrency import iterate_in_threadpool
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from starforge.contract.api import PAGE_LIMIT
+from starforge.contract.files import FileEntry, FileList
+from starforge.contract.ids import JobId
+from starforge.errors import InputError
+from starforge_console.assembly.layout import StorageLayout
+from starforge_console.jobs.files import Folder, JobFiles, OpenFile, iterate_tar
+from starforge_console.ledger.views import list_attempts, load_job
+from starforge_console.web.attempts import load_outputs
+from starforge_console.web.deps import ApiServices, Reader, Services
+from starforge_console.web.problems import problem_responses
+from starforge_console.web.room import Room
+
+SENT_AT_ONCE: Final = 32
+SENT_TO_ONE_USER: Final = 8
+_PIECE_BYTES: Final = 1 << 20
+_RANGE: Final = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
+_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
+_BYTES: Final = {"schema": {"type": "string", "format": "binary"}}
+
+_FILE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "The whole file.", "content": {"application/octet-stream": _BYTES}},
+    206: {"description": "The part that Range asked for.", "content": {"application/octet-stream": _BYTES}},
+    416: {"description": "The file has no such part."},
+}
+_TAR: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "The tree as a plain tar.", "content": {"application/x-tar": _BYTES}}
+}
+
+router = APIRouter(tags=["series"])
+
+FilePath = Annotated[str, Query(max_length=4096, description="a folder such as `out/adapter`; empty: the first ones")]
+WholePath = Annotated[str, Query(min_length=1, max_length=4096, description="such as `out/model.bin`")]
+Part = Annotated[str | None, Header(alias="Range", max_length=200, description="one range of bytes")]
+Tag = Annotated[str | None, Header(alias="If-Range", max_length=200, description="the ETag that the range is of")]
+
+
+@router.get("/jobs/{job_id}/files", response_model=FileList, responses=problem_responses(401, 403, 404))
+async def list_job_files(
+    services: Services,
+    _account: Reader,
+    job_id: str,
+    *,
+    path: FilePath = "",
+    limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT)] = 100,
+    cursor: Annotated[str | None, Query(max_length=2000)] = None,
+) -> Response:
+    """A folder of the job's outputs or checkpoints, a page at a time."""
+    found = await load_folder(services, job_id, path, (parse_name(cursor), limit))
+    return Response(found.model_dump_json(), media_type="application/json")
+
+
+@router.get(
+    "/jobs/{job_id}/file",
+    response_class=StreamingResponse,
+    responses=_FILE | problem_responses(401, 403, 404),
+)
+async def send_job_file(  # noqa: PLR0913 - one parameter a part of the request
+    services: Services,
+    account: Reader,
+    request: Request,
+    job_id: str,
+    path: WholePath,
+    *,
+    part: Part = None,
+    tag: Tag = None,
+) -> Response:
+    """A file of the job, or a part of it. It is never shown, always kept: a job may write anything."""
+    return await send_file(services, request, (job_id, path), (account.user, part, tag))
+
+
+@router.get(
+    "/jobs/{job_id}/archive",
+    response_class=StreamingResponse,
+    responses=_TAR | problem_responses(401, 403, 404),
+)
+async def send_job_folder(
+    services: Services, account: Reader, request: Request, job_id: str, path: WholePath
+) -> Response:
+    """A folder or a checkpoint as one tar. Links that lead out of it are left out."""
+    return await send_folder(services, request, (job_id, path), account.user)
+
+
+async def load_folder(services: ApiServices, job_id: str, path: str, wanted: tuple[str, int]) -> FileList:
+    """Entries of a folder after a name, at most so many, with the digests that attempts have told. Raises NotFound."""
+    files, (after, limit) = await _files_of(services, job_id), wanted
+    found = await asyncio.to_thread(files.list_folder, JobId(job_id), path, after, limit)
+    digests: dict[tuple[str, int], str] = {}
+    if path.startswith("out") and any(entry.kind == "file" for entry in found.entries):
+        attempts = await services.ledger.read(lambda c: list_attempts(c, job_id))
+        outputs = await load_outputs(services, attempts)
+        digests = {
+            (f"{one.folder}/{one.path}", one.bytes): one.sha256 for one in outputs.artifacts if one.sha256 is not None
+        }
+    return _build_list(path, found, digests)
+
+
+async def send_file(
+    services: ApiServices, request: Request, wanted: tuple[str, str], reader: tuple[str, str | None, str | None]
+) -> Response:
+    """The file (job, path) for the reader (user, Range, If-Range)."""
+    (job_id, path), (user, part, tag) = wanted, reader
+    files = await _files_of(services, job_id)
+    file = await asyncio.to_thread(files.open_file, JobId(job_id), path)
+    span = _parse_range(part, file.size_bytes) if tag is None or tag == file.tag else (0, file.size_bytes)
+    headers = _build_headers(file.name) | {
+        "ETag": file.tag,
+        "Last-Modified": formatdate(file.modified_at, usegmt=True),
+        "Accept-Ranges": "bytes",
+    }
+    if span is None:
+        file.close()
+        return Response(status_code=416, headers=headers | {"Content-Range": f"bytes */{file.size_bytes}"})
+    start, end = span
+    headers["Content-Length"] = str(end - start)
+    is_part = span != (0, file.size_bytes)
+    if is_part:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{file.size_bytes}"
+    held = _Held(request.app.state.downloads, user, file)
+    return _Sending(held, _iterate(file, start, end), 206 if is_part else 200, headers)
+
+
+async def send_folder(services: ApiServices, request: Request, wanted: tuple[str, str], user: str) -> Response:
+    """The folder (job, path) as a tar for the user."""
+    job_id, path = wanted
+    files = await _files_of(services, job_id)
+    tree = await asyncio.to_thread(files.open_tree, JobId(job_id), path)
+    top = path.rsplit("/", 1)[-1]
+    folder = OpenFile(name=top, descriptor=tree, size_bytes=0, modified_at=0.0, tag="")
+    headers = _build_headers(f"{job_id}-{path.replace('/', '-')}.tar")
+    held = _Held(request.app.state.downloads, user, folder)
+    pieces = iterate_in_threadpool(iterate_tar(tree, top))
+    return _Sending(held, pieces, 200, headers, "application/x-tar")
+
+
+def build_downloads() -> Room:
+    """Room for what is being sent, counted one by one: in all, and to each user."""
+    return Room(SENT_AT_ONCE, SENT_TO_ONE_USER)
+
+
+def parse_name(cursor: str | None) -> str:
+    """The name that a list goes on after; empty without a cursor. Raises InputError."""
+    if cursor is None:
+        return ""
+    try:
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True).decode()
+    except ValueError:
+        raise InputError(
+            f"{cursor[:100]!r} is no cursor", next_step="pass on the 'next' of a list as it was given"
+        ) from None
+
+
+class _Held:
+    """A place among those who are sent something, and the file that they are sent."""
+
+    def __init__(self, room: Room, user: str, file: OpenFile) -> None:
+        self._room = room
+        self._user = user
+        self._file = file
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Raises Busy when too much is being sent; the file is closed at the end in any case."""
+        with contextlib.closing(self._file), self._room.hold(self._user) as hold:
+            hold.grow(1)
+            yield
+
+
+class _Sending(StreamingResponse):
+    """Sends pieces, and gives its place back however that ends."""
+
+    def __init__(
+        self,
+        held: _Held,
+        pieces: AsyncIterator[bytes],
+        status: int,
+        headers: dict[str, str],
+        media_type: str = "application/octet-stream",
+    ) -> None:
+        super().__init__(pieces, status_code=status, headers=headers, media_type=media_type)
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it all; the reader may leave at any time."""
+        with self._held.taken():
+            await super().__call__(scope, receive, send)
+
+
+async def _files_of(services: ApiServices, job_id: str) -> JobFiles:
+    await services.ledger.read(lambda c: load_job(c, job_id))
+    await asyncio.to_thread(services.blobs.require_storage)
+    return JobFiles(StorageLayout(services.settings.storage_root))
+
+
+async def _iterate(file: OpenFile, start: int, end: int) -> AsyncIterator[bytes]:
+    """The bytes from `start` to `end`; fewer of a file that was cut meanwhile, which ends the connection."""
+    at = start
+    while at < end:
+        piece = await asyncio.to_thread(file.read, at, min(_PIECE_BYTES, end - at))
+        if not piece:
+            return
+        at += len(piece)
+        yield piece
+
+
+def _parse_range(text: str | None, size_bytes: int) -> tuple[int, int] | None:
+    """Which bytes are asked for, (first, one after the last); None for a part that is not there.
+
+    What is no single range of bytes is passed over, as HTTP lets a server do.
+    """
+    found = None if text is None else _RANGE.fullmatch(text.replace(" ", ""))
+    if found is None or not (found[1] or found[2]):
+        return 0, size_bytes
+    if not found[1]:
+        last = min(int(found[2]), size_bytes)
+        return (size_bytes - last, size_bytes) if last else None
+    start = int(found[1])
+    end = min(size_bytes, int(found[2]) + 1) if found[2] else size_bytes
+    if found[2] and int(found[2]) < start:
+        return 0, size_bytes
+    return (start, end) if start < size_bytes else None
+
+
+def _build_headers(name: str) -> dict[str, str]:
+    """The headers of what a browser is to keep and never to show: jobs write it, names included."""
+    plain = _PLAIN.sub("_", name)[-120:] or "file"
+    return {
+        "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "Cache-Control": "private, no-store",
+        "X-Content-Type-Options": "nosniff",
+    }
+
+
+def _build_list(path: str, found: Folder, digests: dict[tuple[str, int], str]) -> FileList:
+    items: Sequence[FileEntry] = [
+        FileEntry(
+            name=one.name,
+            kind=one.kind,
+            bytes=one.bytes,
+            modified_at=one.modified_at,
+            sha256=digests.get((f"{path}/{one.name}", one.bytes)) if one.bytes is not None else None,
+        )
+        for one in found.entries
+    ]
+    following = found.following
+    cursor = None if following is None else base64.urlsafe_b64encode(following.encode()).decode().rstrip("=")
+    return FileList(path=path, items=tuple(items), next=cursor, unlisted=found.unlisted)

@@ -21,10 +21,10 @@ from starforge_console.jobs.control import JobControl
 from starforge_console.ledger.accounts import Account
 from starforge_console.domain.points import Columns
 from starforge_console.ledger.database import Database
+from starforge_console.retention.collector import Collector
 from starforge_console.settings.console import ConsoleSettings
 from starforge_console.wakeups import Wakeups
 from starforge_console.web.polls import LongPolls
-from starforge_console.retention.collector import Collector
 
 OLDEST_CLIENT: Final = "0.1.0"
 """The oldest `sf` whose requests are understood here."""
@@ -87,6 +87,7 @@ class ApiServices:
     accounts: Accounts
     admission: Admission
     catalog: Mapping[str, Recipe]
+    retention: Collector
     views: Callable[[], Sequence[FleetView]]
     clock: Clock
     wakeups: Wakeups
@@ -101,7 +102,6 @@ class ApiServices:
             series=self.series,
             logs=self.logs,
             blobs=self.blobs,
-    retention: Collector
             clock=self.clock,
             wakeups=self.wakeups,
             storage_root=self.settings.storage_root,

@@ -33,13 +33,13 @@ from starforge_console.inputs.stored import StoredInputs
 from starforge_console.ledger.accounts import add_token, add_user
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.fleets import Fleet, add_fleet
+from starforge_console.retention.collector import Collector, CollectorParts
+from starforge_console.retention.disk import Disk
 from starforge_console.settings.console import (
     ConsoleSettings,
     HttpSettings,
     LocalSettings,
     PathSettings,
-from starforge_console.retention.collector import Collector, CollectorParts
-from starforge_console.retention.disk import Disk
     PolicySettings,
 )
 from starforge_console.wakeups import Wakeups
@@ -210,6 +210,21 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         clock=clock,
         wakeups=wakeups,
     )
+    collector = Collector(
+        CollectorParts(
+            ledger=ledger,
+            series=series,
+            blobs=blobs,
+            disk=Disk(StorageLayout(storage), state / "logs"),
+            curves=NoCurves(),
+            catalog=catalog,
+            terms=settings.retention.build_terms(settings.policy.container_retention_s),
+            clock=clock,
+            wakeups=wakeups,
+            runner="sha256:" + "0" * 64,
+            period_s=3600.0,
+        )
+    )
     services = ApiServices(
         ledger=ledger,
         series=series,
@@ -219,6 +234,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         accounts=Accounts(ledger, clock),
         admission=Admission(sources),
         catalog=catalog,
+        retention=collector,
         views=fleets.all_views,
         clock=clock,
         wakeups=wakeups,
@@ -253,21 +269,6 @@ def build_submission(**spec: object) -> dict[str, object]:
         "apiVersion": "forge/v2",
         "kind": "TrainingJob",
         "metadata": {"name": "first", "project": "demo"},
-    collector = Collector(
-        CollectorParts(
-            ledger=ledger,
-            series=series,
-            blobs=blobs,
-            disk=Disk(StorageLayout(storage), state / "logs"),
-            curves=NoCurves(),
-            catalog=catalog,
-            terms=settings.retention.build_terms(settings.policy.container_retention_s),
-            clock=clock,
-            wakeups=wakeups,
-            runner="sha256:" + "0" * 64,
-            period_s=3600.0,
-        )
-    )
         "spec": whole | spec,
     }
     JobSpec.model_validate(document)
@@ -279,7 +280,6 @@ def submit(console: ConsoleUnderTest, headers: dict[str, str]) -> JobId:
     console.keep_workspace()
     answer = console.client(headers).post("/api/v1/jobs", json=build_submission())
     assert answer.status_code == 201, answer.text
-        retention=collector,
     return JobId(answer.json()["job"])
 
 

@@ -7,7 +7,9 @@ import click
 from starforge.cli.lazy import LazyCommand, LazyGroup
 
 _COMMANDS: Final = {
-    "render": LazyCommand("starforge.cli.log_render:render", "Show raw log bytes as the page of a job and `sf job logs` would."),
+    "render": LazyCommand(
+        "starforge.cli.log_render:render", "Show raw log bytes as the page of a job and `sf job logs` would."
+    ),
 }
 
 

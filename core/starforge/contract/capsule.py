@@ -305,7 +305,8 @@ class ExitRecord(Record):
 
     `code` is the runner's own exit code (128 + signal when the training process died of one, 0 when `complete` was
     known before a start). `term_received_at`: a TERM that reached the runner while the desired state was `run`;
-    one that the job itself sent to its runner is `term_from_inside` instead.
+    one that the job itself sent to its runner is `term_from_inside` instead. `last_line`: of a training process that
+    failed, the line of its output that tells most, without secrets.
     `complete`: None is "not known". `memory`: counters of the cgroup, None where missing. `offsets`: length of each
     stream of the spool.
     """
@@ -326,6 +327,7 @@ class ExitRecord(Record):
     checkpoint: Optional[CheckpointMark] = None
     offsets: Dict[str, int] = dataclasses.field(default_factory=dict)
     term_from_inside: bool = False
+    last_line: Optional[str] = None
 
 
 def node_directory(rank: int) -> str:

@@ -12,6 +12,7 @@ from typing import Dict, Iterator, Optional, Tuple
 from starforge.contract import capsule as contract
 from starforge.runner.checkpoints import find_committed
 from starforge.runner.endings import Ending
+from starforge.runner.last_words import TAIL_BYTES, find_last_line
 from starforge.runner.memory import find_memory_counters
 from starforge.runner.places import Places
 from starforge.runner.plainfiles import Listing, Troubles, list_files, show_path, write_whole
@@ -63,6 +64,9 @@ def conclude(record: contract.ExitRecord, spool: Spool, places: Places, steps: S
         steps.bound("listing artifacts", lambda: _report_artifacts(places.out, spool, time_s), None, time_s + _SLACK_S)
         newest = steps.bound("finding the checkpoint", lambda: _find_own_newest(places, steps), None, _FINDING_S)
         record = replace(record, checkpoint=newest)
+    if record.code != 0 and record.started_at is not None:
+        line = steps.bound("finding the last line", lambda: _find_last_line(spool), None, _FINDING_S)
+        record = replace(record, last_line=line)
     spool.event("ended", code=record.code, signal=record.signal, reason=record.reason, message=record.message)
     steps.bound("syncing the spool", spool.sync, None, _SYNCING_S)
     record = replace(record, offsets=spool.offsets())
@@ -78,6 +82,10 @@ def _regain(directory: str) -> None:
             os.chmod(directory, stat.S_IMODE(found.st_mode) | stat.S_IRWXU)
     except OSError:
         return  # the writing that follows says what is wrong
+
+
+def _find_last_line(spool: Spool) -> Optional[str]:
+    return find_last_line(spool.load_log_end(TAIL_BYTES))
 
 
 def _find_own_newest(places: Places, steps: Steps) -> Optional[contract.CheckpointMark]:

@@ -83,6 +83,11 @@ class Spool:
             )
         self.on_append()
 
+    def load_log_end(self, most_bytes: int) -> bytes:
+        """Read the end of the log, masked once more: the job may have written to the file itself. Raises OSError."""
+        stream = self.streams[contract.STREAM_LOG]
+        return self._mask(stream.read(max(0, stream.size_bytes - most_bytes), most_bytes))
+
     def metrics(self, lines: bytes) -> None:
         """Append whole lines of metrics."""
         self.streams[contract.STREAM_METRICS].append(self._mask(lines))

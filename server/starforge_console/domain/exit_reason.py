@@ -202,8 +202,14 @@ def _nonzero(evidence: ExitEvidence) -> ExitReason:
     if evidence.record is None and code == EXIT_UNRECORDED:
         text = "it ended with 0 and made its own folder unusable: the exit record could not be written"
         return _reason(evidence, Reason.EXITED_NONZERO, Category.USER_ERROR, text)
-    told = evidence.record.message if evidence.record is not None else None
-    return _reason(evidence, Reason.EXITED_NONZERO, Category.USER_ERROR, told or f"exit code {code}")
+    return _reason(evidence, Reason.EXITED_NONZERO, Category.USER_ERROR, _tell_end(evidence.record, code))
+
+
+def _tell_end(record: ExitRecord | None, code: int | None) -> str:
+    """What the runner says of the end; else the exit code, and the line of the output that tells most."""
+    if record is None or record.last_line is None:
+        return (record.message if record is not None else None) or f"exit code {code}"
+    return record.message or f"exit code {code}: {record.last_line}"
 
 
 def _find_untold(evidence: ExitEvidence, code: int | None) -> str:
@@ -261,6 +267,7 @@ def _reason(
         "record_signal": record.signal if record else None,
         "term_received_at": record.term_received_at if record else None,
         "complete": record.complete if record else None,
+        "last_line": record.last_line if record else None,
         "desired": evidence.desired.value,
     }
     return ExitReason(

@@ -12,6 +12,7 @@ from typing import Final
 from starforge.contract.capsule import ExitRecord
 
 MASK: Final = "***"
+LINE_BOUND: Final = 200
 
 _SHAPES: Final = re.compile(
     r"""
@@ -39,5 +40,11 @@ def mask_text(text: str, secrets: Collection[str]) -> str:
 
 
 def mask_record(record: ExitRecord, secrets: Collection[str]) -> ExitRecord:
-    """`record` with its words masked."""
-    return record if record.message is None else replace(record, message=mask_text(record.message, secrets))
+    """`record` with its words masked, and its last line no longer than a runner makes it."""
+    return replace(
+        record, message=_mask(record.message, secrets), last_line=_mask(record.last_line, secrets, LINE_BOUND)
+    )
+
+
+def _mask(text: str | None, secrets: Collection[str], bound: int | None = None) -> str | None:
+    return None if text is None else mask_text(text, secrets)[:bound]

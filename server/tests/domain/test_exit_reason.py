@@ -49,6 +49,15 @@ def test_zero_with_a_record_succeeds() -> None:
     assert explain().reason is Reason.EXITED_ZERO
 
 
+def test_a_failed_training_is_told_of_by_its_last_line() -> None:
+    why = explain(engine(code=1), record(code=1, last_line="KeyError: 'text'"))
+    assert why.reason is Reason.EXITED_NONZERO
+    assert why.summary == "exit code 1: KeyError: 'text'"
+    assert why.facts["last_line"] == "KeyError: 'text'"
+    assert explain(engine(code=1), record(code=1)).summary == "exit code 1"
+    assert explain(engine(code=1), record(code=1, message="m", last_line="x")).summary == "m"
+
+
 def test_zero_without_a_record_is_no_success() -> None:
     assert explain(record=None).reason is Reason.INTERRUPTED
 

@@ -77,3 +77,8 @@ def test_a_record_keeps_all_but_the_secrets_in_its_words() -> None:
     told = dataclasses.replace(RECORD, message="no space for s3cret")
     assert mask_record(told, ["s3cret"]) == dataclasses.replace(RECORD, message="no space for ***")
     assert mask_record(dataclasses.replace(RECORD, message=None), ["s3cret"]).message is None
+    told = dataclasses.replace(RECORD, message=None, last_line="KeyError: s3cret" + "x" * 5000)
+    last_line = mask_record(told, ["s3cret"]).last_line
+    assert last_line is not None
+    assert last_line.startswith("KeyError: ***xxx")
+    assert len(last_line) == 200

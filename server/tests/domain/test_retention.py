@@ -202,8 +202,7 @@ def test_nothing_that_anybody_may_need_ever_goes(job: JobFacts, kept: int, ago: 
         job.state not in ENDED
         or job.retry_at is not None
         or job.is_parent
-        or (job.reason == "window_closed"
-        and (job.state is JobState.STOPPED))
+        or (job.reason == "window_closed" and (job.state is JobState.STOPPED))
     ):
         assert found == []
         return

@@ -191,7 +191,9 @@ def test_the_pieces_of_many_keys_are_found_by_the_primary_key(series: Database) 
         return [str(row[3]) for row in connection.exec_driver_sql("EXPLAIN QUERY PLAN " + reads[0][0], reads[0][1])]
 
     plan = series.write_now(_write)
-    assert [line for line in plan if "metric_chunks" in line and "(job_id=? AND key=? AND number>? AND number<?)" in line]
+    assert [
+        line for line in plan if "metric_chunks" in line and "(job_id=? AND key=? AND number>? AND number<?)" in line
+    ]
 
 
 @given(st.lists(st.lists(st.floats(allow_nan=True), min_size=1, max_size=5), min_size=1, max_size=8))

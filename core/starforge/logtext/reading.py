@@ -21,6 +21,11 @@ class LineReader:
         self._rank = rank
 
     @property
+    def number(self) -> int:
+        """The number of the line that begins at `offset`."""
+        return self._records.number
+
+    @property
     def offset(self) -> int:
         """Where the line begins that has no end yet, else where the next one will."""
         return self._records.offset

@@ -18,6 +18,7 @@ from starforge_console.web import (
     install,
     jobs,
     lineage,
+    log_lines,
     ops,
     retention,
     series,
@@ -77,7 +78,7 @@ def _build_app() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for module in (catalog, caller, jobs, lineage, follow, series, compare, blobs, fleets, retention, files):
+    for module in (catalog, caller, jobs, lineage, log_lines, follow, series, compare, blobs, fleets, retention, files):
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)
     app.include_router(install.router)

@@ -17,6 +17,7 @@ from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.admit import Admission
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
+from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.jobs.control import JobControl
 from starforge_console.ledger.accounts import Account
 from starforge_console.domain.points import Columns
@@ -52,6 +53,15 @@ class LogReader(Protocol):
 
     async def read_log(self, attempt: str, from_byte: int, limit_bytes: int) -> LogSlice:
         """At most `limit_bytes` of the attempt's log from `from_byte` on."""
+
+    async def read_part(self, attempt: str, from_byte: int, limit_bytes: int) -> LogPart:
+        """At most `limit_bytes` of the attempt's log from `from_byte` on, or what is missing there."""
+
+    async def find_line(self, attempt: str, number: int) -> LinePlace | None:
+        """Where line `number` begins, or the first one behind it that is here; None when the log ends before it."""
+
+    async def number_of(self, attempt: str, offset: int) -> int:
+        """The number of the line that holds the byte at `offset`."""
 
     async def find_missing(self, attempt: str, produced_bytes: int | None = None) -> tuple[tuple[int, int], ...]:
         """The ranges of the log that are not here, up to `produced_bytes` where that is known."""

@@ -33,6 +33,7 @@ from starforge_console.inputs.stored import StoredInputs
 from starforge_console.ledger.accounts import add_token, add_user
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.fleets import Fleet, add_fleet
+from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.retention.collector import Collector, CollectorParts
 from starforge_console.retention.disk import Disk
 from starforge_console.settings.console import (
@@ -122,6 +123,7 @@ class Logs:
 
 
 class NoCurves:
+    lost: dict[str, tuple[int, int]] = field(default_factory=dict)
     """A job that reported nothing."""
 
     async def curve(self, job: str, key: str, points: int) -> Curve:
@@ -129,6 +131,31 @@ class NoCurves:
 
 
 @dataclass
+    async def read_part(self, attempt: str, from_byte: int, limit_bytes: int) -> LogPart:
+        whole, (begin, end) = self.written.get(attempt, b""), self.lost.get(attempt, (0, 0))
+        is_lost = begin <= from_byte < end
+        stop = min(begin, from_byte + limit_bytes) if from_byte < begin else from_byte + limit_bytes
+        content = b"" if is_lost else whole[from_byte:stop]
+        return LogPart(
+            content=content,
+            next_offset=end if is_lost else from_byte + len(content),
+            received_to=len(whole),
+            ended=attempt in self.ended,
+            gap=(from_byte, end) if is_lost else None,
+        )
+
+    async def find_line(self, attempt: str, number: int) -> LinePlace | None:
+        whole, at = self.written.get(attempt, b""), 0
+        for _ in range(number - 1):
+            at = whole.find(b"\n", at) + 1
+            if at == 0:
+                return None
+        begin, end = self.lost.get(attempt, (0, 0))
+        return LinePlace(await self.number_of(attempt, end), end) if begin <= at < end else LinePlace(number, at)
+
+    async def number_of(self, attempt: str, offset: int) -> int:
+        return self.written.get(attempt, b"")[:offset].count(b"\n") + 1
+
 class ConsoleUnderTest:
     """The application and everything that a test may turn."""
 

@@ -12,15 +12,20 @@ import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
 
+from starforge.contract.ids import AttemptId
 from starforge.recipes.catalog import load_catalog
 from starforge.recipes.model import Recipe
+from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.sign_in import Accounts
+from starforge_console.accounts.vault import KEY_FILE as VAULT_KEY_FILE
+from starforge_console.accounts.vault import Vault
 from starforge_console.admission.admit import Admission
 from starforge_console.admission.published import build_published
 from starforge_console.admission.snapshot import AdmissionSources
 from starforge_console.assembly.assembler import Assembler, AssemblySettings
 from starforge_console.assembly.capsule import store_runner
 from starforge_console.assembly.layout import StorageLayout
+from starforge_console.assembly.secrets import AttemptSecrets
 from starforge_console.assembly.tokens import attempt_token, load_or_make_key
 from starforge_console.backends import Backends
 from starforge_console.blobs.store import BlobStore
@@ -84,6 +89,8 @@ class _Ground:
     hardware: HardwareRegistry
     directory: Directory
     hub: Hub
+    vault: Vault
+    secrets: AttemptSecrets
     runner: Path
 
 
@@ -199,7 +206,7 @@ async def _ground(settings: ConsoleSettings) -> AsyncIterator[_Ground]:
     wakeups = Wakeups()
     wakeups.bind()
     ledger, series = Database(state_dir / LEDGER_FILE, "ledger"), Database(state_dir / SERIES_FILE, "series")
-    clock = SystemClock()
+    clock, vault = SystemClock(), Vault(state_dir / VAULT_KEY_FILE)
     try:
         hardware, directory = HardwareRegistry(ledger, clock), Directory(ledger, clock)
         await hardware.load()
@@ -216,6 +223,8 @@ async def _ground(settings: ConsoleSettings) -> AsyncIterator[_Ground]:
             hardware=hardware,
             directory=directory,
             hub=Hub(settings.hub, clock),
+            vault=vault,
+            secrets=AttemptSecrets(ledger, vault, clock),
             runner=store_runner(StorageLayout(settings.storage_root)),
         )
     finally:
@@ -277,11 +286,15 @@ def _fleet_services(ground: _Ground, served: ServedFleets) -> FleetServices:
 
 def _build_stores(ground: _Ground) -> Stores:
     policy, key = ground.settings.policy, _token_key(ground)
+
+    async def find_words(attempt: AttemptId) -> Sequence[str]:
+        return (attempt_token(key, attempt), *await ground.secrets.find_words(attempt))
+
     return Stores(
         ledger=ground.ledger,
         series=ground.series,
         logs_dir=ground.settings.paths.console_state_dir / "logs",
-        masker=Masker(lambda attempt: attempt_token(key, attempt)),
+        masker=Masker(find_words),
         bounds=Bounds(log_max_bytes=policy.log_max_bytes, reserve_bytes=policy.state_reserve_bytes),
     )
 
@@ -302,6 +315,7 @@ def _build_scheduler(
         ingest_url=settings.http.ingest_url,
         job_user=_job_user(settings),
         token_key=_token_key(ground),
+        secrets=ground.secrets,
         usage_period_s=settings.policy.system_metrics_s or None,
     )
     return Scheduler(
@@ -355,6 +369,7 @@ def _api_services(ground: _Ground, known: KnownFleets, stores: Stores) -> ApiSer
         blobs=blobs,
         accounts=Accounts(ground.ledger, ground.clock),
         admission=admission,
+        secrets=UserSecrets(ground.ledger, ground.vault, ground.clock),
         catalog=catalog,
         views=known.views,
         clock=ground.clock,

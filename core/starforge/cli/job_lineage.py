@@ -1,13 +1,14 @@
 """The part of `sf job show` that says where a job came from, and its difference from the commit."""
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import click
 
 from starforge.cli.output import has_colour, note, paint
-from starforge.contract.api import DifferenceView, JobDetail
+from starforge.contract.api import DifferenceView, GivenSecretView, JobDetail
 from starforge.logtext import clean, clean_line
 from starforge.wording import count_of, describe_bytes
 
@@ -41,6 +42,13 @@ def list_lineage(detail: JobDetail) -> Iterator[tuple[str, str]]:
         ran = (("image", attempt.image_id), ("capsule", attempt.capsule_digest), ("runner", attempt.runner_digest))
         told = ", ".join(f"{name} {digest}" for name, digest in ran if digest)
         yield f"attempt {attempt.number}", told or "not assembled yet"
+        if attempt.secrets:
+            yield "  secrets", describe_given(attempt.secrets)
+
+
+def describe_given(secrets: Sequence[GivenSecretView]) -> str:
+    """Which secrets an attempt was given, and when their owner had set them."""
+    return ", ".join(f"{one.name} (set {_describe_time(one.set_at)})" for one in secrets)
 
 
 def print_lineage(detail: JobDetail) -> None:
@@ -67,3 +75,7 @@ def _describe_difference(detail: JobDetail) -> str:
         return "not kept"
     cut = ", cut" if kept.difference_is_cut else ""
     return f"{describe_bytes(kept.difference_bytes)}{cut}; sf job show --diff {detail.job.id}"
+
+
+def _describe_time(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

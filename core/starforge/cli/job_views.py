@@ -157,6 +157,7 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
         ("lineage", f"whole: sf job show --lineage {job.id}"),
         ("log", _describe_log(detail)),
         *((one.member, describe_input(one)) for one in detail.inputs),
+        *([("secrets", _describe_secrets(detail))] if spec.secrets else []),
         *([("note", shorten_digests(job.note))] if job.note else []),
     ]
     for name, value in (*facts, *_describe_admission(detail)):
@@ -199,6 +200,14 @@ def describe_input(given: InputView) -> str:
             f"commit {given.version[:_SHOWN_DIGITS]}" if given.version else "not pinned yet"
         )
     return f"job {given.name}, {given.version}" if given.kind == "checkpoint" else given.name
+
+
+def _describe_secrets(detail: JobDetail) -> str:
+    """What the newest attempt was given; before there is one, what it is to be given."""
+    from starforge.cli.job_lineage import describe_given  # noqa: PLC0415 - most jobs have none
+
+    given = detail.attempts[-1].secrets if detail.attempts else ()
+    return describe_given(given) if given else f"{', '.join(detail.spec.spec.secrets)}, not passed yet"
 
 
 def _describe_admission(detail: JobDetail) -> list[tuple[str, str]]:

@@ -41,6 +41,8 @@ def find_command(project: Project, detail: JobDetail, registry: Mapping[str, Pro
         words += ["--profile", profile]
     for text in settings:
         words += ["--set", text]
+    for secret in spec.secrets:
+        words += ["--secret", secret]
     words += ["--allow-dirty"] if spec.provenance.dirty else []
     if profiles is None:
         return Command(tuple(words), "no profile of today asks for what the job asked for")
@@ -69,7 +71,7 @@ def _find_obstacle(
         resources = build_resources(profiles, registry, roles, build_share(experiment))
         apply_resources(experiment, resources)
         check_experiment(experiment)
-        digest = digest_of(build_jobspec(experiment, resources, contents))
+        digest = digest_of(build_jobspec(experiment, resources, contents, detail.spec.spec.secrets))
     except StarForgeError as error:
         return str(error)
     if digest == detail.spec_digest:

@@ -3,7 +3,7 @@
 import json
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -21,6 +21,7 @@ from starforge.contract.api import AdmissionRecord, SubmitRequest
 from starforge.contract.canonical import Json
 from starforge.contract.ids import Digest
 from starforge.contract.jobspec import JobSpec, Resources, digest_of
+from starforge.contract.secrets import check_name
 from starforge.errors import InputError, SignInRequired, Unavailable
 from starforge.hardware.profiles import build_resources
 from starforge.wording import count_of, describe_bytes, join_sentences
@@ -73,6 +74,7 @@ def _key_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--profile", "profiles", multiple=True, required=True, help="[ROLES=]NAME[:GPUS], for instance h200:4.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Put a setting above the config's.")
 @_key_options
+@click.option("--secret", "named_secrets", multiple=True, metavar="NAME", help="Pass a secret of yours to the job.")
 @click.option("--allow-dirty", is_flag=True, help="Send the files as they are, committed or not.")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent and what every gate says; keep nothing.")
 @click.option("--follow", is_flag=True, help="Show the log until the job ends; end with its outcome.")
@@ -80,7 +82,8 @@ def _key_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def submit(experiment: str, profiles: tuple[str, ...], settings: tuple[str, ...], **flags: Any) -> int:  # noqa: ANN401 - click's
     r"""Submit an experiment as a job.
 
-    With --follow the exit code is 0 only when the job succeeded; Ctrl-C leaves the job running.
+    With --follow the exit code is 0 only when the job succeeded; Ctrl-C leaves the job running. --secret may be given
+    several times; `sf secret set NAME` sets one.
 
     \b
     JSON: {job, spec_digest, admission: {checks, warnings, refusals, …}, uploaded}
@@ -95,7 +98,13 @@ def submit(experiment: str, profiles: tuple[str, ...], settings: tuple[str, ...]
         load_session()  # who is not signed in learns it before anything is packed
     # The gates say it of a dry run, among whatever else they say.
     may_be_dirty = flags["allow_dirty"] or flags["dry_run"]
-    asked = _Asked(profiles, [*map(parse_setting, settings), *named], bool(flags["allow_dirty"]), bool(may_be_dirty))
+    asked = _Asked(
+        profiles,
+        [*map(parse_setting, settings), *named],
+        _read_names(flags["named_secrets"]),
+        bool(flags["allow_dirty"]),
+        bool(may_be_dirty),
+    )
     prepared = _prepare(experiment, asked)
     if flags["dry_run"]:
         return _show_dry_run(prepared, as_json=as_json)
@@ -113,6 +122,7 @@ def submit(experiment: str, profiles: tuple[str, ...], settings: tuple[str, ...]
 class _Asked(NamedTuple):
     profiles: tuple[str, ...]
     settings: list[Setting]
+    secrets: tuple[str, ...]
     allow_dirty: bool
     may_be_dirty: bool
 
@@ -145,12 +155,26 @@ def _prepare(name: str, asked: _Asked) -> _Prepared:
     contents = _load_contents(manifest, may_be_dirty=asked.may_be_dirty)
     check_data_travels(experiment, contents.packed)
     request = SubmitRequest(
-        spec=build_jobspec(experiment, resources, contents),
+        spec=build_jobspec(experiment, resources, contents, asked.secrets),
         allow_dirty=asked.allow_dirty,
         difference=load_difference(manifest, contents.origin) if asked.allow_dirty else None,
         config=experiment.values,
     )
     return _Prepared(experiment, manifest, contents, request)
+
+
+def _read_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Each name once. Raises InputError for one that no secret can have; shows nothing behind an equals sign."""
+    for name in names:
+        wanted, sign, _ = name.partition("=")
+        if sign:
+            raise InputError(
+                "--secret takes the name of a secret and no value",
+                why="arguments can be read by everybody on this machine",
+                next_step=f"sf secret set {wanted}, then --secret {wanted}; if that was a real value, make a new one",
+            )
+        check_name(name)
+    return tuple(dict.fromkeys(names))
 
 
 def _load_contents(manifest: Manifest, *, may_be_dirty: bool) -> Contents:

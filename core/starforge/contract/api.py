@@ -187,6 +187,13 @@ class EventList(Answer):
     items: tuple[EventView, ...]
 
 
+class GivenSecretView(Answer):
+    """A secret that an attempt was given: its name, and when its owner had set it. Never a value."""
+
+    name: str
+    set_at: float
+
+
 class AttemptView(Answer):
     """One attempt of a job."""
 
@@ -205,6 +212,7 @@ class AttemptView(Answer):
     reason: str | None = None
     costs_retry: bool = False
     evidence: dict[str, JsonValue] = Field(default_factory=dict)
+    secrets: tuple[GivenSecretView, ...] = ()
 
 
 class LogState(Answer):

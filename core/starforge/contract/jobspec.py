@@ -9,6 +9,7 @@ from pydantic import model_validator as check_whole
 
 from starforge.contract.canonical import digest_json
 from starforge.contract.ids import Digest
+from starforge.contract.secrets import NAME_PATTERN, SECRETS_OF_A_JOB, explain_refused_name
 from starforge.errors import SpecError
 
 if TYPE_CHECKING:
@@ -70,7 +71,53 @@ def _whole_texts(value: JsonValue) -> JsonValue:
 WholeValues = Annotated[dict[str, JsonValue], AfterValidator(_whole_texts)]
 """Names and JSON values."""
 
+SETTINGS_AT_MOST: Final = 10_000
+"""So many values hyperparameters have together, each item of a list counted: everybody who reads the job reads them."""
+
+
+def _not_too_many(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    waiting: list[JsonValue] = [values]
+    count = -1  # the whole is none of them
+    while waiting:
+        value = waiting.pop()
+        count += 1
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+    if count > SETTINGS_AT_MOST:
+        message = f"holds {count} values, the most is {SETTINGS_AT_MOST}; put what is more into a file of the project"
+        raise ValueError(message)
+    return values
+
+
+SettingValues = Annotated[WholeValues, AfterValidator(_not_too_many)]
+"""Hyperparameters by name."""
+
 TreePath = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_inside_the_tree)]
+
+
+def _no_reserved_name(name: str) -> str:
+    why = explain_refused_name(name)
+    if why:
+        message = f"no secret can be named {name}: {why}"
+        raise ValueError(message)
+    return name
+
+
+def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Sorted, so that the digest does not depend on the order in which they were written."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        message = f"names {', '.join(twice)} twice"
+        raise ValueError(message)
+    return tuple(sorted(names))
+
+
+SecretName = Annotated[str, StringConstraints(pattern=NAME_PATTERN), AfterValidator(_no_reserved_name)]
+"""A secret of the submitter's, named as the variable that the training process gets."""
+
+SecretNames = Annotated[tuple[SecretName, ...], AfterValidator(_in_order)]
 
 
 class Frozen(BaseModel):
@@ -201,7 +248,7 @@ class Spec(Frozen):
     resources: Resources
     model: ShortText | None = None
     data: Data = Data()
-    hyperparameters: WholeValues = Field(default_factory=dict)
+    hyperparameters: SettingValues = Field(default_factory=dict)
     entry: Entry
     workspace: Workspace
     provenance: Provenance = Provenance()
@@ -209,6 +256,9 @@ class Spec(Frozen):
     lifecycle: Lifecycle = Lifecycle()
     init_from: Annotated[str, StringConstraints(pattern=_CHECKPOINT)] | None = None
     observability: Annotated[str, StringConstraints(pattern=_OBSERVABILITY)] = "platform"
+    secrets: SecretNames = Field(
+        default=(), max_length=SECRETS_OF_A_JOB, description="names of secrets that the submitter has set"
+    )
 
     @property
     def init_from_job(self) -> str | None:
@@ -274,6 +324,7 @@ _FORMS: Final = {
     _DIGEST: "sha256: and 64 hexadecimal digits in lower case",
     _RECIPE_NAME: "FRAMEWORK/METHOD in lower case",
     _CHECKPOINT: "run/JOB/checkpoint or run/JOB/checkpoint@step=N, with the id of a job such as jabcdefgh2",
+    NAME_PATTERN: "the name of an environment variable: A-Z, digits and '_', 64 at most, a letter first",
     _OBSERVABILITY: "platform, or an address that begins with http:// or https://",
 }
 """What each pattern of the contract asks for, in words."""

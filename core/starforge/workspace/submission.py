@@ -1,6 +1,7 @@
 """From an experiment, its packed workspace and a choice of machines to the JobSpec."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -26,8 +27,10 @@ class Contents:
     origin: Origin
 
 
-def build_jobspec(experiment: Experiment, resources: jobspec.Resources, contents: Contents) -> jobspec.JobSpec:
-    """The JobSpec of an experiment without faults. Pure.
+def build_jobspec(
+    experiment: Experiment, resources: jobspec.Resources, contents: Contents, secrets: Sequence[str] = ()
+) -> jobspec.JobSpec:
+    """The JobSpec of an experiment without faults; `secrets` are names that the submitter has set. Pure.
 
     Raises:
         SpecError: a setting that the contract refuses.
@@ -37,10 +40,8 @@ def build_jobspec(experiment: Experiment, resources: jobspec.Resources, contents
     if recipe is None or lock is None or experiment.image is None:
         raise ProjectError(f"{experiment.name} has faults", next_step=f"sf validate {experiment.name}")
     try:
-        return jobspec.JobSpec(
-            metadata=build_metadata(experiment),
-            spec=_build_spec(experiment, (recipe, lock), resources, contents),
-        )
+        spec = {**_build_spec(experiment, (recipe, lock), resources, contents), "secrets": tuple(secrets)}
+        return jobspec.JobSpec(metadata=build_metadata(experiment), spec=jobspec.Spec.model_validate(spec))
     except ValidationError as error:
         why = jobspec.describe_faults(error)
         raise SpecError(
@@ -98,21 +99,19 @@ def build_share(experiment: Experiment) -> Share:
 
 def _build_spec(
     experiment: Experiment, method: tuple[Recipe, Lock], resources: jobspec.Resources, contents: Contents
-) -> jobspec.Spec:
+) -> dict[str, object]:
     recipe, lock = method
     packed = contents.packed
-    return jobspec.Spec.model_validate(
-        {
-            "recipe": {"name": lock.recipe.name, "version": lock.recipe.version, "digest": lock.recipe.digest},
-            "framework": {
-                "kind": lock.framework.kind,
-                "version": lock.framework.version,
-                "image": experiment.image,
-            },
-            "resources": resources,
-            "entry": {"kind": recipe.entry.kind, "value": experiment.folder},
-            "workspace": {"digest": packed.digest, "bytes": packed.bytes, "files": len(packed.files)},
-            "provenance": build_provenance(contents.origin, Digest(experiment.config_digest)),
-            **build_settings(experiment),
-        }
-    )
+    return {
+        "recipe": {"name": lock.recipe.name, "version": lock.recipe.version, "digest": lock.recipe.digest},
+        "framework": {
+            "kind": lock.framework.kind,
+            "version": lock.framework.version,
+            "image": experiment.image,
+        },
+        "resources": resources,
+        "entry": {"kind": recipe.entry.kind, "value": experiment.folder},
+        "workspace": {"digest": packed.digest, "bytes": packed.bytes, "files": len(packed.files)},
+        "provenance": build_provenance(contents.origin, Digest(experiment.config_digest)),
+        **build_settings(experiment),
+    }

@@ -27,6 +27,7 @@ from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import Fleet, list_fleets
 from starforge_console.ledger.quotas import load_usage
+from starforge_console.ledger.secrets import list_secrets
 from starforge_console.wakeups import Wakeups
 
 _Stored: TypeAlias = PathInput | CheckpointInput | InputFault
@@ -98,7 +99,10 @@ class Snapshots:
         hub = await self._ask_hub(spec)
         blob_bytes, stored = await asyncio.to_thread(self._look, spec)
         start_method, start_is_adapter = await asyncio.to_thread(self._look_at_start, stored.get(START))
-        fleets, usage = await sources.ledger.read(lambda c: (list_fleets(c), load_usage(c, account.user_id)))
+        user_id, asks = account.user_id, bool(spec.spec.secrets)
+        fleets, usage, secrets = await sources.ledger.read(
+            lambda c: (list_fleets(c), load_usage(c, user_id), list_secrets(c, user_id) if asks else ())
+        )
         return Snapshot(
             catalog=sources.catalog,
             blob_bytes=blob_bytes,
@@ -111,6 +115,7 @@ class Snapshots:
             stored=stored,
             start_method=start_method,
             start_is_adapter=start_is_adapter,
+            secrets=frozenset(one.name for one in secrets),
         )
 
     async def _ask_hub(self, spec: JobSpec) -> Mapping[str, HubAnswer]:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from starforge.containers.settings import StorageMark
@@ -25,6 +25,7 @@ from starforge_console.assembly.capsule import (
 )
 from starforge_console.assembly.inputs import BoundInput, bind_inputs
 from starforge_console.assembly.layout import AttemptLayout, StorageLayout
+from starforge_console.assembly.secrets import AttemptSecrets
 from starforge_console.assembly.tokens import attempt_token
 from starforge_console.domain.inputs import HubInput, JobInputs
 from starforge_console.domain.job import JobInFlight
@@ -35,6 +36,7 @@ from starforge_console.ledger.fleets import Fleet
 from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.jobs import load_spec
 from starforge_console.ledger.lineages import note_assembled
+from starforge_console.ledger.secrets import keep_given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class AssemblySettings:
     Attributes:
         storage_id: What the storage's mark must hold; anything else means that the share is not mounted.
         job_user: Used where a fleet names no user of its own.
+        secrets: What attempts are given of their owners' secrets.
         usage_period_s: How often runners sample how busy their machine is; None for never.
 
     """
@@ -55,6 +58,7 @@ class AssemblySettings:
     ingest_url: str
     job_user: tuple[int, int]
     token_key: bytes
+    secrets: AttemptSecrets
     usage_period_s: float | None = None
 
 
@@ -82,17 +86,22 @@ class Assembler:
 
         Raises:
             NodeFault: the storage is not mounted, or refused.
-            LaunchRefused: the method is not published here any more, the workspace is gone, or an input cannot be had.
+            LaunchRefused: the method is not published here any more, the workspace is gone, or an input or a secret of
+                the owner's cannot be had.
 
         """
         text, inputs, lost = await self._ledger.read(
             lambda c: (load_spec(c, job.id), load_inputs(c, job.id), list_lost_attempts(c, job.id))
         )
         self._require_had(inputs)
-        request, runner = await asyncio.to_thread(self._prepare, parse_jobspec(json.loads(text)), inputs, job, lost)
+        spec = parse_jobspec(json.loads(text))
+        given = await self._settings.secrets.open_for(job.attempt.id, spec.spec.secrets)
+        request, runner = await asyncio.to_thread(self._prepare, spec, inputs, job, lost)
         capsule = request.capsule_digest
         await self._ledger.write(lambda c: note_assembled(c, request.attempt, capsule, runner))
-        return request
+        if given.sealed:
+            await self._ledger.write(lambda c: keep_given(c, given.to, given.sealed, given.at))
+        return replace(request, secrets={**given.opened, **request.secrets})
 
     async def tell(self, attempt: AttemptId, desired: Desired, grace_s: float | None, sequence: int) -> None:
         """Write the desired state where the attempt's runner looks."""
@@ -102,6 +111,10 @@ class Assembler:
     def token(self, attempt: AttemptId) -> str:
         """The token with which `attempt` reports."""
         return attempt_token(self._settings.token_key, attempt)
+
+    async def find_words(self, attempt: AttemptId) -> Sequence[str]:
+        """What nothing may show that `attempt` says: its token, and the secrets that it was given."""
+        return (self.token(attempt), *await self._settings.secrets.find_words(attempt))
 
     def _require_had(self, inputs: JobInputs) -> None:
         for one in inputs.values():

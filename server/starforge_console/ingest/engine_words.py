@@ -20,7 +20,8 @@ PATIENCE_S: Final = 600.0
 SEAM_BYTES: Final = 4 << 10
 """So much of a log's end says where in the words it stands."""
 _MARGIN_BYTES: Final = 4 << 10
-"""Longer than any token: one that the cut went through lies in what is thrown away after masking."""
+"""Longer than any token, and stretched to the attempt's longest secret: one that the cut went through lies in what is
+thrown away after masking."""
 
 _OWN: Final = b"starforge: "
 _LINE_BYTES: Final = 500
@@ -46,7 +47,7 @@ class EngineWords:
         self._clock = clock
 
     async def read(self, attempt: EndedAttempt) -> bytes:
-        """The last lines, `WORDS_BYTES` at most, without the attempt's token; empty when there are none.
+        """The last lines, `WORDS_BYTES` at most, without the attempt's secrets; empty when there are none.
 
         Raises:
             BackendUnreachable: call again later.
@@ -56,15 +57,17 @@ class EngineWords:
         backend = self._fleets.get(attempt.fleet)
         if backend is None:
             return b""
+        mask = await self._masker.of(attempt.id)
+        margin_bytes = max(_MARGIN_BYTES, mask.longest_bytes)
         try:
-            words, is_whole = await _read_tail(backend, attempt.id, WORDS_BYTES + _MARGIN_BYTES)
+            words, is_whole = await _read_tail(backend, attempt.id, WORDS_BYTES + margin_bytes)
         except BackendUnreachable as error:
             if self._clock.now() - attempt.ended_at < PATIENCE_S:
                 raise
             raise WordsLost(f"what the backend kept of the attempt's output could not be read: {error}") from error
         # Surrogates carry bytes that are no text there and back.
-        cleaned = self._masker.clean(attempt.id, words.decode(errors="surrogateescape"))
-        return _cut(cleaned.encode(errors="surrogateescape"), is_whole=is_whole)
+        cleaned = mask.clean(words.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+        return cleaned if is_whole and len(cleaned) <= WORDS_BYTES else _cut(cleaned[margin_bytes:])
 
 
 def find_news(received_end: bytes, words: bytes) -> bytes:
@@ -94,10 +97,8 @@ async def _read_tail(backend: Speaks, attempt: AttemptId, limit_bytes: int) -> t
     return tail, is_whole
 
 
-def _cut(words: bytes, *, is_whole: bool) -> bytes:
+def _cut(words: bytes) -> bytes:
     """The last whole lines that fit; of a line that is longer than that, its end."""
-    if is_whole and len(words) <= WORDS_BYTES:
-        return words
-    words = words[_MARGIN_BYTES:][-WORDS_BYTES:]
+    words = words[-WORDS_BYTES:]
     line_end = words.find(b"\n", 0, len(words) - 1)
     return words[line_end + 1 :]

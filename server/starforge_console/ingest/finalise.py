@@ -26,6 +26,7 @@ from starforge_console.ingest.bounds import LogRoom
 from starforge_console.ingest.catch_up import CaughtUp, Reach, Stop, catch_up
 from starforge_console.ingest.engine_words import SEAM_BYTES, EngineWords, Speaks, WordsLost, find_news, find_own_words
 from starforge_console.ingest.logs import Logs
+from starforge_console.ingest.masking import Mask
 from starforge_console.ingest.outputs import list_artifacts, list_checkpoints
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.spool import StrangeFile, open_file
@@ -165,6 +166,7 @@ class Finaliser:
             lambda c: (list_outputs(c, attempt.id), list_lost_attempts(c, attempt.job))
         )
         out = self._storage.outputs(attempt.job, decide_outputs(attempt.number, lost))
+        mask = await self._masker.of(attempt.id)
         artifacts = {
             output.path: {"path": output.path, "bytes": output.bytes, "sha256": output.sha256}
             for output in told
@@ -175,20 +177,21 @@ class Finaliser:
             checkpoints = await asyncio.to_thread(list_checkpoints, layout.kept)
             if not has_record:  # the runner did not get to telling what is there
                 for found in await asyncio.to_thread(list_artifacts, out):
-                    artifacts.setdefault(self._masker.clean(attempt.id, found["path"]), found)
+                    artifacts.setdefault(mask.clean(found["path"]), found)
         except StrangeFile as error:
             await self._tell(attempt, "strange_outputs", str(error))
         return {
-            "artifacts": [self._clean(attempt, artifacts[path]) for path in sorted(artifacts)],
-            "checkpoints": [self._clean(attempt, checkpoint) for checkpoint in checkpoints],
+            "artifacts": [_clean(mask, artifacts[path]) for path in sorted(artifacts)],
+            "checkpoints": [_clean(mask, checkpoint) for checkpoint in checkpoints],
         }
 
-    def _clean(self, attempt: ReportingAttempt, output: dict[str, Any]) -> dict[str, Any]:
-        return output | {"path": self._masker.clean(attempt.id, output["path"])}
-
     async def _tell(self, attempt: ReportingAttempt, code: str, text: str) -> None:
-        now, text = self._clock.now(), self._masker.clean(attempt.id, text)
+        now, text = self._clock.now(), (await self._masker.of(attempt.id)).clean(text)
         await self._ledger.write(lambda c: tell_once(c, attempt, (code, text), now))
+
+
+def _clean(mask: Mask, output: dict[str, Any]) -> dict[str, Any]:
+    return output | {"path": mask.clean(output["path"])}
 
 
 def _find_exit_record(root: Path, attempt: AttemptId) -> ExitRecord | None:

@@ -47,7 +47,7 @@ class MetricsSink:
             self._counters.dropped_lines.labels(STREAM_METRICS).inc(read.dropped)
             await self._tell(piece.attempt, ("metrics_line", _complaint("metrics", read.fault)))
         attempt = piece.attempt
-        points = self._stores.masker.clean_keys(attempt.id, read.points)
+        points = (await self._stores.masker.of(attempt.id)).clean_keys(read.points)
         refused = await self._stores.series.write(
             lambda c: (
                 add_points(c, attempt.job, attempt.number, points)
@@ -76,7 +76,7 @@ class MetricsSink:
 
     async def _tell(self, attempt: ReportingAttempt, told: tuple[str, str]) -> None:
         now, (code, text) = self._clock.now(), told
-        text = self._stores.masker.clean(attempt.id, text)
+        text = (await self._stores.masker.of(attempt.id)).clean(text)
         await self._stores.ledger.write(lambda c: tell_once(c, attempt, (code, text), now))
 
 
@@ -122,7 +122,8 @@ class EventsSink:
         return await self._write(attempt, reports)
 
     async def _write(self, attempt: ReportingAttempt, reports: Reports) -> int:
-        now, cleaned = self._clock.now(), self._stores.masker.clean_reports(attempt.id, reports)
+        now, mask = self._clock.now(), await self._stores.masker.of(attempt.id)
+        cleaned = mask.clean_reports(reports)
         if not await self._stores.ledger.write(lambda c: note_reports(c, attempt, cleaned, now)):
             raise StreamMoved
         return reports.to

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, select, update
 
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import HOLDS_A_PLACE, Reason
+from starforge_console.ledger.secrets import forget_given
 from starforge_console.ledger.tables import attempts, jobs
 
 
@@ -62,7 +63,8 @@ def note_finalised(
 
 
 def note_cleaned(connection: Connection, attempt: AttemptId, now: float) -> None:
-    """Record that nothing of the attempt is left at its backend, and that its token is over."""
+    """Record that nothing of the attempt is left at its backend, that its token is over, and forget its secrets."""
+    forget_given(connection, attempt)
     connection.execute(update(attempts).where(attempts.c.id == attempt).values(cleaned_at=now, token_expires_at=now))
 
 

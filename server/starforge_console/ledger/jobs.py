@@ -19,6 +19,7 @@ from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.removals import is_checkpoint_removed
 from starforge_console.ledger.tables import (
     attempt_outputs,
+    attempt_secrets,
     attempts,
     event_marks,
     events,
@@ -183,7 +184,7 @@ def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
 def delete_job(connection: Connection, job_id: JobId) -> list[AttemptId]:
     """Remove an ended job's record; gives its attempts. Raises as `list_deletable`."""
     found = list_deletable(connection, job_id)
-    for told in (removals, attempt_outputs, event_marks):
+    for told in (removals, attempt_outputs, attempt_secrets, event_marks):
         connection.execute(delete(told).where(told.c.attempt.in_(found)))
     for table in (events, idempotency, attempts, lineages):
         connection.execute(delete(table).where(table.c.job_id == job_id))

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, select
 
 from starforge.errors import NotFound
+from starforge_console.ledger.secrets import SecretRecord, list_given
 from starforge_console.ledger.tables import attempts, events, jobs, users
 
 
@@ -39,11 +40,12 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDocuments:
-    """The job's long texts, as JSON."""
+    """The job's long texts, as JSON, and the digest that its image was pinned to at admission."""
 
     spec: str
     spec_digest: str
     admission: str
+    image_digest: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,10 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
-    """One attempt. `outputs` is what it left (None until its spool was read to the end)."""
+    """One attempt. `outputs` is what it left (None until its spool was read to the end).
+
+    `secrets` are those of its owner that it was given.
+    """
 
     id: str
     number: int
@@ -78,11 +83,13 @@ class AttemptRecord:
     evidence: dict[str, Any]
     gpus: tuple[str, ...]
     image_id: str | None
+    image_digest: str | None
     capsule_digest: str | None
     runner_digest: str | None
     outputs: dict[str, Any] | None
     produced_bytes: int | None
     finalised_at: float | None
+    secrets: tuple[SecretRecord, ...] = ()
 
 
 def load_job(connection: Connection, job_id: str) -> JobRecord:
@@ -96,11 +103,11 @@ def load_job(connection: Connection, job_id: str) -> JobRecord:
 def load_documents(connection: Connection, job_id: str) -> JobDocuments:
     """The job's spec and admission record. Raises NotFound."""
     row = connection.execute(
-        select(jobs.c.spec, jobs.c.spec_digest, jobs.c.admission).where(jobs.c.id == job_id)
+        select(jobs.c.spec, jobs.c.spec_digest, jobs.c.admission, jobs.c.image_digest).where(jobs.c.id == job_id)
     ).first()
     if row is None:
         raise NotFound(f"there is no job {job_id!r}", next_step="'sf job ls' lists the jobs")
-    return JobDocuments(spec=row.spec, spec_digest=row.spec_digest, admission=row.admission)
+    return JobDocuments(**row._mapping)  # noqa: SLF001 - the documented way to a row's names
 
 
 def list_events(connection: Connection, job_id: str, after: int = 0, limit: int = 500) -> Sequence[EventRecord]:
@@ -114,7 +121,8 @@ def list_events(connection: Connection, job_id: str, after: int = 0, limit: int 
 def list_attempts(connection: Connection, job_id: str) -> Sequence[AttemptRecord]:
     """The job's attempts, first to newest."""
     rows = connection.execute(select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.number)).all()
-    return [_attempt(row) for row in rows]
+    given = list_given(connection, job_id)
+    return [_attempt(row, given.get(row.id, ())) for row in rows]
 
 
 def count_by_state(connection: Connection) -> dict[str, int]:
@@ -133,7 +141,7 @@ def _job(row: Row[Any]) -> JobRecord:
     return JobRecord(**dict(row._mapping))  # noqa: SLF001 - the documented way to a row's names
 
 
-def _attempt(row: Row[Any]) -> AttemptRecord:
+def _attempt(row: Row[Any], given: Sequence[SecretRecord]) -> AttemptRecord:
     return AttemptRecord(
         id=row.id,
         number=row.number,
@@ -148,9 +156,11 @@ def _attempt(row: Row[Any]) -> AttemptRecord:
         evidence=json.loads(row.evidence) if row.evidence else {},
         gpus=tuple(json.loads(row.gpus)),
         image_id=row.image_id,
+        image_digest=row.image_digest,
         capsule_digest=row.capsule_digest,
         runner_digest=row.runner_digest,
         outputs=json.loads(row.outputs) if row.outputs else None,
         produced_bytes=row.produced_bytes,
         finalised_at=row.finalised_at,
+        secrets=tuple(given),
     )

@@ -31,6 +31,9 @@ class Assembles(Protocol):
     def token(self, attempt: AttemptId) -> str:
         """The token with which the attempt reports."""
 
+    async def find_words(self, attempt: AttemptId) -> Sequence[str]:
+        """What nothing may show that the attempt says: its token, and the secrets that it was given."""
+
 
 class Records(Protocol):
     """Reads what runners left on the storage."""

@@ -103,7 +103,7 @@ class Reconcile:
     async def _find_record(self, attempt: AttemptId) -> ExitRecord | None:
         """The record of the attempt's end; what it says comes out of the container, and enters here without secrets."""
         record = await self._deps.records.exit_record(attempt)
-        return None if record is None else mask_record(record, [self._deps.assembly.token(attempt)])
+        return None if record is None else mask_record(record, await self._deps.assembly.find_words(attempt))
 
     async def _stop(self, executor: Executor, job: JobInFlight, observation: Observation) -> bool:
         """Carry the wish to runner and backend; True when `observation` has no more to tell."""

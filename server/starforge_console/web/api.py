@@ -21,6 +21,7 @@ from starforge_console.web import (
     log_lines,
     ops,
     retention,
+    secrets,
     series,
     signin,
 )
@@ -78,7 +79,7 @@ def _build_app() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for module in (catalog, caller, jobs, lineage, log_lines, follow, series, compare, blobs, fleets, retention, files):
+    for module in (catalog, caller, secrets, jobs, lineage, log_lines, follow, series, compare, blobs, fleets, retention, files):
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)
     app.include_router(install.router)

@@ -12,6 +12,7 @@ from starforge.contract.api import CLIENT_PRODUCT, Curve
 from starforge.contract.executor import FleetView
 from starforge.contract.versions import check_client
 from starforge.recipes.model import Recipe
+from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.sign_in import Accounts, check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.admit import Admission
@@ -96,6 +97,7 @@ class ApiServices:
     blobs: BlobStore
     accounts: Accounts
     admission: Admission
+    secrets: UserSecrets
     catalog: Mapping[str, Recipe]
     retention: Collector
     views: Callable[[], Sequence[FleetView]]

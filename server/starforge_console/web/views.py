@@ -11,6 +11,7 @@ from starforge.contract.api import (
     CheckpointView,
     EventView,
     FileView,
+    GivenSecretView,
     JobView,
     LineageView,
     LogState,
@@ -87,6 +88,7 @@ def build_attempt(record: AttemptRecord) -> AttemptView:
         reason=record.reason,
         costs_retry=record.costs_retry,
         evidence=record.evidence,
+        secrets=tuple(GivenSecretView(name=one.name, set_at=one.set_at) for one in record.secrets),
     )
 
 

@@ -10,15 +10,18 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from server.tests.clocks import HandClock
 from starforge.contract.canonical import digest_bytes
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
 from starforge.contract.launch import Network, PoolRequest
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge.recipes.catalog import load_catalog
+from starforge_console.accounts.vault import Vault
 from starforge_console.assembly.assembler import Assembler, AssemblySettings
 from starforge_console.assembly.capsule import store_runner
 from starforge_console.assembly.layout import AttemptLayout, StorageLayout
+from starforge_console.assembly.secrets import AttemptSecrets
 from starforge_console.domain.inputs import CheckpointInput, HubInput, HubRef, JobInputs
 from starforge_console.domain.job import AttemptState, JobInFlight
 from starforge_console.ledger.accounts import add_user
@@ -123,6 +126,7 @@ async def open_yard(
         ingest_url=INGEST_URL,
         job_user=OWNER,
         token_key=b"k" * 32,
+        secrets=AttemptSecrets(ledger, Vault(folder / "vault-key"), HandClock()),
     )
     try:
         await ledger.write(lambda connection: _admit(connection, spec or SPEC, inputs))

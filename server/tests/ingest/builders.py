@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,6 +116,14 @@ def token_of(attempt: AttemptId) -> str:
     return f"sfa_secret-of-{attempt}"
 
 
+def secret_of(attempt: AttemptId) -> str:
+    return f"what the owner of {attempt} has set"
+
+
+async def words_of(attempt: AttemptId) -> Sequence[str]:
+    return (token_of(attempt), secret_of(attempt))
+
+
 def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
@@ -126,7 +134,7 @@ async def open_site(folder: Path, bounds: Bounds | None = None) -> AsyncIterator
     upgrade_schema(folder / "series.db", "series")
     ledger, series = Database(folder / "ledger.db", "ledger"), Database(folder / "series.db", "series")
     site = Site(
-        Stores(ledger, series, folder / "logs", Masker(token_of), bounds or Bounds()), StorageLayout(folder / "storage")
+        Stores(ledger, series, folder / "logs", Masker(words_of), bounds or Bounds()), StorageLayout(folder / "storage")
     )
     site.wakeups.bind()
     try:

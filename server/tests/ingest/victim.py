@@ -7,7 +7,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from server.tests.ingest.builders import event_line, metrics_line
-from starforge.contract.ids import job_of, parse_attempt_id
+from starforge.contract.ids import AttemptId, job_of, parse_attempt_id
 from starforge_console.clock import SystemClock
 from starforge_console.ingest.masking import Masker
 from starforge_console.ingest.receive import Receiver
@@ -23,6 +23,10 @@ CONTENT = {
     "metrics": b"".join(metrics_line(step, step / 2) for step in range(LINES)),
     "events": b"".join(event_line("note", code="x", message=f"note {n}") for n in range(LINES)),
 }
+
+
+async def no_words(_attempt: AttemptId) -> tuple[str, ...]:
+    return ()
 
 
 async def send(receiver: Receiver, attempt: ReportingAttempt) -> None:
@@ -41,7 +45,10 @@ async def _main(folder: Path, text: str, number: int) -> None:
     attempt_id = parse_attempt_id(text)
     attempt = ReportingAttempt(id=attempt_id, job=job_of(attempt_id), number=number)
     stores = Stores(
-        Database(folder / "ledger.db", "ledger"), Database(folder / "series.db", "series"), folder / "logs", Masker(str)
+        Database(folder / "ledger.db", "ledger"),
+        Database(folder / "series.db", "series"),
+        folder / "logs",
+        Masker(no_words),
     )
     await send(Receiver(stores, Wakeups(), SystemClock(), IngestCounters(CollectorRegistry())), attempt)
 

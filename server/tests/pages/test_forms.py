@@ -9,7 +9,10 @@ from server.tests.web.support import ConsoleUnderTest, submit
 from starforge_console.ledger.views import load_job
 from starforge_console.web.guard import FORM_BYTES
 
-POSTS = ["/preferences", "/signout", "/signin", "/signin/code", "/tokens", "/tokens/1/revoke", "/jobs/stop"]
+POSTS = [
+    *("/preferences", "/signout", "/signin", "/signin/code", "/tokens", "/tokens/1/revoke", "/jobs/stop"),
+    *("/secrets", "/secrets/A/remove"),
+]
 
 
 def state_of(console: ConsoleUnderTest, job: str) -> str:

@@ -118,6 +118,9 @@ class PlainAssembly:
     def token(self, attempt: AttemptId) -> str:
         return f"token of {attempt}"
 
+    async def find_words(self, attempt: AttemptId) -> Sequence[str]:
+        return (self.token(attempt), f"secret of {attempt}")
+
 
 @dataclass
 class KeptRecords:

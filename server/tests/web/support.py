@@ -18,8 +18,10 @@ from starforge.contract.jobspec import JobSpec
 from starforge.contract.launch import Network
 from starforge.errors import NotFound
 from starforge.recipes.catalog import load_catalog
+from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.accounts.tokens import make_personal_token, make_sign_in_code, scopes_of_role
+from starforge_console.accounts.vault import Vault
 from starforge_console.admission.admit import Admission
 from starforge_console.admission.published import build_published
 from starforge_console.admission.snapshot import AdmissionSources
@@ -259,6 +261,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         curves=Curves(series),
         blobs=blobs,
         accounts=Accounts(ledger, clock),
+        secrets=UserSecrets(ledger, Vault(root / "vault-key"), clock),
         admission=Admission(sources),
         catalog=catalog,
         retention=collector,

@@ -14,12 +14,26 @@ from starforge_console.web.pages import (
     jobs,
     live,
     preferences,
+    secrets,
     tokens,
 )
 from starforge_console.web.pages.errors import answer_errors
 from starforge_console.web.pages.services import build_page_services
 
-MODULES = (assets, preferences, jobs, job, catalog, fleets, fleet_delete, fleet_nodes, tokens, live, fleet_live)
+MODULES = (
+    assets,
+    preferences,
+    jobs,
+    job,
+    catalog,
+    fleets,
+    fleet_delete,
+    fleet_nodes,
+    tokens,
+    secrets,
+    live,
+    fleet_live,
+)
 
 
 def add_page_routes(app: FastAPI) -> None:

@@ -1,4 +1,7 @@
-"""The page of tokens: who can sign in with what, until when; made, shown once, and revoked."""
+"""The page of tokens: who can sign in with what, until when; made, shown once, and revoked.
+
+It holds the reader's own secrets, too, whose forms `pages.secrets` takes.
+"""
 
 import re
 from typing import Annotated, Final
@@ -9,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starforge.errors import InputError
 from starforge_console.accounts.sessions import SESSION
 from starforge_console.accounts.tokens import LONGEST_DAYS, PERSONAL_DAYS, Scope, parse_scopes
-from starforge_console.web.deps import Services
+from starforge_console.web.deps import ApiServices, Services
 from starforge_console.web.follow import LARGEST
 from starforge_console.web.pages.services import Pages, PageServices
 from starforge_console.web.pages.visit import Signed, Visit, account_of, load_form, text_of
@@ -18,6 +21,7 @@ LABEL_LENGTH: Final = 100
 
 router = APIRouter(include_in_schema=False)
 
+_DONE: Final = {"revoked": "tokens.revoked", "set": "tokens.secret_set", "removed": "tokens.secret_removed"}
 _DAYS: Final = re.compile(r"[0-9]{1,4}")
 
 TokenId = Annotated[int, Path(ge=1, le=LARGEST)]
@@ -26,7 +30,7 @@ TokenId = Annotated[int, Path(ge=1, le=LARGEST)]
 @router.get("/tokens")
 async def show_tokens(pages: Pages, services: Services, visit: Signed) -> Response:
     """The list, with the form that makes another one."""
-    return await _show(pages, visit, services.clock.now())
+    return await show_page((pages, services), visit)
 
 
 @router.post("/tokens")
@@ -40,8 +44,8 @@ async def make_token(pages: Pages, services: Services, visit: Signed, request: R
         scopes = parse_scopes(wanted, account.role) & account.scopes
         issued = await pages.sessions.make_token(account, scopes, label, _parse_days(days))
     except InputError as error:
-        return await _show(pages, visit, services.clock.now(), fault=error, status=422)
-    return await _show(pages, visit, services.clock.now(), made=issued.text.reveal())
+        return await show_page((pages, services), visit, fault=error, status=422)
+    return await show_page((pages, services), visit, made=issued.text.reveal())
 
 
 @router.post("/tokens/{token_id}/revoke")
@@ -52,16 +56,14 @@ async def revoke_token(pages: Pages, visit: Signed, request: Request, token_id: 
     return RedirectResponse("/tokens?done=revoked", 303, {"Cache-Control": "no-store"})
 
 
-async def _show(  # noqa: PLR0913 - what the page may have to say
-    pages: PageServices,
+async def show_page(
+    behind: tuple[PageServices, ApiServices],
     visit: Visit,
-    now: float,
-    *,
-    made: str = "",
-    fault: InputError | None = None,
     status: int = 200,
+    **said: object,
 ) -> Response:
-    account = account_of(visit)
+    """The page with what it has to say: `made`, a token; `fault`, of its form; `secret_fault`, of that of secrets."""
+    account, (pages, services) = account_of(visit), behind
     found = await pages.sessions.list_for(account)
     return pages.look.page(
         visit,
@@ -73,10 +75,10 @@ async def _show(  # noqa: PLR0913 - what the page may have to say
         scopes=[scope.value for scope in Scope if scope.value in account.scopes],
         days=PERSONAL_DAYS,
         longest=LONGEST_DAYS,
-        made=made,
-        fault=fault,
-        now=now,
-        done="tokens.revoked" if visit.here.endswith("?done=revoked") else "",
+        secrets=await services.secrets.list_for(account) if visit.may_submit else [],
+        now=services.clock.now(),
+        done=_DONE.get(visit.here.rpartition("?done=")[2], ""),
+        **{"made": "", "fault": None, "secret_fault": None, **said},
     )
 
 

@@ -7,12 +7,13 @@ from typing import Final
 from starforge.contract import capsule
 from starforge.contract.canonical import Json
 from starforge.recipes.faults import Fault, Place
-from starforge.recipes.model import Parameter, ParameterType, Recipe, Rule
+from starforge.recipes.model import Parameter, Recipe, Rule
+from starforge.recipes.names import find_twice, flatten, list_above, locate
 from starforge.recipes.rules import find_truth, list_names
+from starforge.recipes.values import check_value, spell_value
 from starforge.recipes.yaml12 import Document, Doubt, Path
 from starforge.wording import describe_nearest
 
-_BOOL_WORDS: Final = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 EXTRA: Final = "extra"
 """The hyperparameter below which a recipe takes further keys of the framework, unchecked."""
 _EXTRA_NAME: Final = re.compile(r"\+{0,2}[A-Za-z_][A-Za-z0-9_.@-]*")
@@ -23,33 +24,9 @@ _PLACES: Final = (
     *(capsule.PLACE_RESUME, capsule.PLACE_RESUME_STEP, capsule.PLACE_PYTHON),
 )
 _ABOUT_GPUS: Final = frozenset({"gpus", "nodes", "processes"})
+_SECTION: Final = ("hyperparameters",)
 _LISTED_AT_MOST: Final = 12
 _NEAR: Final = 0.7
-_PYTHON: Final[Mapping[ParameterType, type | tuple[type, ...]]] = {
-    "text": str,
-    "int": int,
-    "number": (int, float),
-    "bool": bool,
-    "list": list,
-    "map": dict,
-}
-_WANTED: Final[Mapping[ParameterType, str]] = {
-    "text": "a text",
-    "int": "a whole number",
-    "number": "a number",
-    "bool": "true or false",
-    "list": "a list",
-    "map": "keys and values",
-    "any": "a value",
-}
-
-
-def flatten(recipe: Recipe, values: Mapping[str, Json]) -> dict[str, Json]:
-    """`values` with the recipe's own names: a map below which dotted names of the recipe lie is taken apart. Pure.
-
-    `{trainer: {save_freq: 5}}` is `{trainer.save_freq: 5}` for a recipe that has that name.
-    """
-    return {name: value for name, (value, _) in _flatten(recipe, values, ()).items()}
 
 
 def resolve(recipe: Recipe, values: Mapping[str, Json]) -> dict[str, Json]:
@@ -62,7 +39,7 @@ def check_hyperparameters(recipe: Recipe, values: Mapping[str, Json], document: 
     """Every fault in `values`, which stand under `hyperparameters` in `document`."""
     known = {parameter.name: parameter for parameter in recipe.parameters}
     faults: list[Fault] = []
-    for name, (value, path) in _flatten(recipe, values, ("hyperparameters",)).items():
+    for name, (value, path) in locate(recipe, values, _SECTION).items():
         if is_platform_owned(recipe, name):
             message = f"{name!r} is set by the platform"
             key = recipe.instead.get(name)
@@ -77,7 +54,7 @@ def check_hyperparameters(recipe: Recipe, values: Mapping[str, Json], document: 
             if name == EXTRA and isinstance(value, dict):
                 faults += _check_extra(recipe, value, document, path)
         elif name in recipe.removed:
-            message, hint = f"this version of {recipe.framework} has no {name!r}", recipe.removed[name]["en"]
+            message, hint = f"{recipe.name} has no hyperparameter {name!r}", recipe.removed[name]["en"]
             faults.append(Fault("key_removed", message, document.key_place_of(path), hint))
         elif recipe.open_parameters:
             faults += _list_old_words(document, path)
@@ -85,6 +62,9 @@ def check_hyperparameters(recipe: Recipe, values: Mapping[str, Json], document: 
             message = f"{recipe.name} has no hyperparameter {name!r}"
             hint = _describe_nearest_name(recipe, name)
             faults.append(Fault("key_unknown", message, document.key_place_of(path), hint))
+    for other, own, (_, path) in find_twice(recipe, values, _SECTION):
+        message = f"{other!r} is another name of {own!r}, and both are set"
+        faults.append(Fault("key_twice", message, document.key_place_of(path), "set one of them"))
     return faults
 
 
@@ -92,7 +72,7 @@ def list_doubtful(recipe: Recipe, values: Mapping[str, Json], document: Document
     """What in `values` may be meant differently than it is read, where the recipe does not say what it should be."""
     known = {parameter.name: parameter for parameter in recipe.parameters}
     warnings = []
-    for name, (_, path) in _flatten(recipe, values, ("hyperparameters",)).items():
+    for name, (_, path) in locate(recipe, values, _SECTION).items():
         if name in known and not _is_untyped(known[name]):
             continue
         for below, doubt in _find_doubts(document, path):
@@ -173,31 +153,6 @@ def is_platform_owned(recipe: Recipe, name: str) -> bool:
     return any(own.endswith(".") and name.startswith(own) for own in recipe.platform_parameters)
 
 
-def _flatten(
-    recipe: Recipe, values: Mapping[str, Json], path: tuple[str, ...]
-) -> dict[str, tuple[Json, tuple[str, ...]]]:
-    """The values by their full names, each with the keys under which it stands in the document."""
-    names = {parameter.name for parameter in recipe.parameters}
-    names |= {*recipe.platform_parameters, *recipe.fixed}
-    holding = {above for one in names for above in _list_above(one)[:-1]}
-    return _take_apart(values, (names, holding), path, "")
-
-
-def _take_apart(
-    values: Mapping[str, Json], names: tuple[set[str], set[str]], path: tuple[str, ...], prefix: str
-) -> dict[str, tuple[Json, tuple[str, ...]]]:
-    """`names` are those that are known, and those below which known ones lie."""
-    known, holding = names
-    found: dict[str, tuple[Json, tuple[str, ...]]] = {}
-    for key, value in values.items():
-        name, here = f"{prefix}{key}", (*path, key)
-        if isinstance(value, dict) and name in holding and name not in known:
-            found.update(_take_apart(value, names, here, f"{name}."))
-        else:
-            found[name] = (value, here)
-    return found
-
-
 def _check_known(recipe: Recipe, parameter: Parameter, value: Json, place: Place) -> list[Fault]:
     if is_interpolation(recipe, value):
         return []
@@ -208,7 +163,7 @@ def _check_known(recipe: Recipe, parameter: Parameter, value: Json, place: Place
 
 def _check_extra(recipe: Recipe, values: Mapping[str, Json], document: Document, path: tuple[str, ...]) -> list[Fault]:
     """What stands below `extra` and has its own place, or none."""
-    known = {name for parameter in recipe.parameters for name in (parameter.name, parameter.path)}
+    known = {name for one in recipe.parameters for name in (one.name, one.path, *one.aliases)}
     faults: dict[str, Fault] = {}
     for key in values:
         if not _EXTRA_NAME.fullmatch(key):
@@ -216,7 +171,7 @@ def _check_extra(recipe: Recipe, values: Mapping[str, Json], document: Document,
             faults[key] = Fault("key_malformed", message, document.key_place_of((*path, key)), "write a.b.c")
     for name, below in _list_leaves(values, path):
         place, spelt = document.key_place_of(below), name.lstrip("+").partition("@")[0].replace("-", "_")
-        for above in _list_above(spelt):
+        for above in list_above(spelt):
             owned = _find_owned(recipe, above, is_whole=above == spelt)
             if owned is not None:
                 also = "" if owned == name else f", as {owned!r}"
@@ -236,12 +191,6 @@ def _list_leaves(
             yield from _list_leaves(value, (*path, key), f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", (*path, key)
-
-
-def _list_above(name: str) -> list[str]:
-    """The name and every name above it, the outermost first."""
-    parts = name.split(".")
-    return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
 
 
 def _find_owned(recipe: Recipe, name: str, *, is_whole: bool) -> str | None:
@@ -317,78 +266,3 @@ def _describe_rule(rule: Rule, known: Mapping[str, Json]) -> str:
     """The numbers that the rule was about."""
     shown = dict.fromkeys(list_names(rule.require))
     return ", ".join(f"{name} is {spell_value(known.get(name))}" for name in shown)
-
-
-def spell_value(value: Json) -> str:
-    """As it is written in a config, for a sentence `NAME is …`; a text without quotes. Pure."""
-    if value is None:
-        return "not set"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def check_value(parameter: Parameter, value: Json, place: Place) -> list[Fault]:
-    """What is wrong with `value` for `parameter`, at most one fault."""
-    name = parameter.name
-    may_be_left_out = value is None and (parameter.nullable or parameter.default is None)
-    if not may_be_left_out and not has_type(parameter.type, value):
-        message = f"{name} must be {_WANTED[parameter.type]}, not {describe_value(value)}"
-        return [Fault("value_type", message, place, hint_for_type(parameter.type, value))]
-    if value is not None and parameter.choices and value not in parameter.choices:
-        hint = describe_nearest(str(value), parameter.choices)
-        return [Fault("value_choice", f"{name} must be one of {', '.join(parameter.choices)}", place, hint)]
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return check_bounds(name, value, (parameter.minimum, parameter.maximum), place)
-    if isinstance(value, list) and parameter.items is not None:
-        return _check_items(parameter, parameter.items, value, place)
-    return []
-
-
-def check_bounds(name: str, value: float, bounds: tuple[float | None, float | None], place: Place) -> list[Fault]:
-    """What is wrong with a number whose least and most are `bounds`, both allowed; None is no bound."""
-    least, most = bounds
-    if least is not None and value < least:
-        return [Fault("value_bounds", f"{name} is {value}, the least is {least:g}", place)]
-    if most is not None and value > most:
-        return [Fault("value_bounds", f"{name} is {value}, the most is {most:g}", place)]
-    return []
-
-
-def _check_items(parameter: Parameter, wanted: ParameterType, values: list[Json], place: Place) -> list[Fault]:
-    wrong = next((value for value in values if not has_type(wanted, value)), None)
-    if wrong is None:
-        return []
-    message = f"each of {parameter.name} must be {_WANTED[wanted]}, not {describe_value(wrong)}"
-    return [Fault("value_type", message, place, hint_for_type(wanted, wrong))]
-
-
-def has_type(wanted: ParameterType, value: Json) -> bool:
-    """Whether `value` may stand where `wanted` is asked for; a whole number may stand for a number."""
-    if isinstance(value, bool):
-        return wanted in {"bool", "any"}
-    return wanted == "any" or isinstance(value, _PYTHON[wanted])
-
-
-def describe_value(value: Json) -> str:
-    """The value with its kind, short enough for a message."""
-    if value is None:
-        return "nothing (null)"
-    if isinstance(value, int | float):
-        return f"the truth value {str(value).lower()}" if isinstance(value, bool) else f"the number {value}"
-    if isinstance(value, str):
-        return f"the text {value[:60]!r}"
-    return f"a list of {len(value)}" if isinstance(value, list) else "keys and values"
-
-
-def hint_for_type(wanted: ParameterType, value: Json) -> str:
-    """What to write instead, where that can be said."""
-    if wanted == "text" and isinstance(value, bool | int | float):
-        return "quote it"
-    if wanted == "bool" and isinstance(value, str) and value.lower() in _BOOL_WORDS:
-        return f"write {_BOOL_WORDS[value.lower()]}: YAML 1.2 reads {value} as a text"
-    if wanted in {"int", "number"} and isinstance(value, str):
-        return "write it without quotes, digit groups or units"
-    if wanted == "int" and isinstance(value, float) and value.is_integer():
-        return f"write {int(value)}"
-    if wanted == "list" and isinstance(value, str):
-        return "write [a, b]"
-    return ""

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from starforge.contract.ids import Digest
 from starforge.contract.jobspec import RecipeName, ShortText, Slug
+from starforge.errors import ProjectError
 from starforge.recipes.model import (
     Checkpoints,
     Completion,
@@ -67,6 +68,7 @@ class _ParameterPart(_Part):
     nullable: bool = False
     versions: str = ""
     variants: tuple[_VariantPart, ...] = ()
+    aliases: tuple[ShortText, ...] = ()
 
     def build(self) -> Parameter:
         members: dict[str, Any] = self.model_dump(exclude={"help", "variants", "path"})
@@ -100,6 +102,11 @@ class _RuntimePart(_Part):
     python: str = ""
     modules: dict[str, str] = Field(default_factory=dict)
     fixed: dict[str, JsonValue] = Field(default_factory=dict)
+
+    def build(self, more: Mapping[str, Mapping[str, str]]) -> Runtime:
+        """The runtime, with the further modules of its version."""
+        modules = {**self.modules, **more.get(self.version or "", {})}
+        return Runtime(**self.model_dump(exclude={"modules"}), modules=modules)
 
 
 class _MetricPart(_Part):
@@ -135,6 +142,11 @@ class Shared(_Part):
     instead: dict[str, ShortText] = Field(default_factory=dict)
     rules: tuple[_RulePart, ...] = ()
     runtimes: tuple[_RuntimePart, ...] = ()
+    modules: dict[ShortText, dict[ShortText, str]] = Field(default_factory=dict)
+    """What these methods need of an image beside what its runtime asks for, by the framework's version."""
+    metrics: tuple[_MetricPart, ...] = ()
+    checkpoints: _CheckpointPart | None = None
+    completion: _CompletionPart | None = None
 
 
 class Manifest(Shared):
@@ -149,10 +161,7 @@ class Manifest(Shared):
     entry: _EntryPart
     roles: tuple[Slug, ...] = Field(min_length=1)
     open_parameters: bool = False
-    metrics: tuple[_MetricPart, ...]
     primary_metric: _PrimaryPart | None = None
-    checkpoints: _CheckpointPart
-    completion: _CompletionPart
     actions: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
     requires_core: ShortText
@@ -182,12 +191,23 @@ class Manifest(Shared):
                 "instead": {**shared.instead, **self.instead},
                 "rules": (*self.rules, *shared.rules),
                 "runtimes": self.runtimes or shared.runtimes,
+                "modules": {**shared.modules, **self.modules},
+                "metrics": self.metrics or shared.metrics,
+                "checkpoints": self.checkpoints or shared.checkpoints,
+                "completion": self.completion or shared.completion,
             }
         )
 
     def build(self, manifest_digest: Digest, template_digest: Digest) -> Recipe:
-        """The recipe with the digests of its two halves."""
+        """The recipe with the digests of its two halves. Raises ProjectError where something is said nowhere."""
         primary = self.primary_metric
+        if self.checkpoints is None or self.completion is None:
+            missing = "checkpoints" if self.checkpoints is None else "completion"
+            raise ProjectError(
+                f"the recipe {self.name} does not say its {missing}",
+                why="neither its recipe.yaml nor what that includes has them",
+                next_step=f"add {missing}: to one of them",
+            )
         return Recipe(
             name=self.name,
             version=self.version,
@@ -202,7 +222,7 @@ class Manifest(Shared):
             fixed=_freeze(self.fixed),
             options=_freeze(self.options),
             rules=tuple(part.build() for part in self.rules),
-            runtimes=tuple(Runtime(**part.model_dump()) for part in self.runtimes),
+            runtimes=tuple(part.build(self.modules) for part in self.runtimes),
             metrics=tuple(MetricOrigin(**part.model_dump()) for part in self.metrics),
             primary_metric=PrimaryMetric(**primary.model_dump()) if primary else None,
             checkpoints=Checkpoints(**self.checkpoints.model_dump()),

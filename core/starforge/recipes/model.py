@@ -34,7 +34,7 @@ class Parameter:
     `path` is where it stands in the framework's own configuration. `versions` is the range of the framework's versions
     that have it, `variants` what is different in some of them. `items` is the type of a list's members. A default of
     None is left to the framework, and such a parameter may be null; so may one that is `nullable`, where null means
-    something of its own.
+    something of its own. `aliases` are other names that it may be given under.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Parameter:
     nullable: bool = False
     versions: str = ""
     variants: tuple[Variant, ...] = ()
+    aliases: tuple[str, ...] = ()
 
     def at(self, version: str) -> "Parameter":
         """The parameter as the framework's `version` has it."""
@@ -182,6 +183,12 @@ class Recipe:
         """The framework's versions that this recipe runs on, newest first; empty when it has no framework."""
         return tuple(runtime.version for runtime in self.runtimes if runtime.version is not None)
 
+    @property
+    def other_names(self) -> Mapping[str, str]:
+        """Of every alias the name of its parameter; a name that is a parameter's own is no alias."""
+        own = {one.name for one in self.parameters}
+        return {other: one.name for one in self.parameters for other in one.aliases if other not in own}
+
     def find_runtime(self, runtime_id: str) -> Runtime | None:
         """The runtime of that id, or None when the recipe does not offer it."""
         return next((runtime for runtime in self.runtimes if runtime.id == runtime_id), None)
@@ -196,7 +203,7 @@ class Recipe:
             return self
         parameters = tuple(one.at(version) for one in self.parameters if is_in_range(version, one.versions))
         rules = tuple(rule for rule in self.rules if is_in_range(version, rule.versions))
-        present = {one.name for one in parameters}
+        present = {name for one in parameters for name in (one.name, *one.aliases)}
         elsewhere = {
             one.name: {
                 "en": f"only {self.framework} {one.versions} has it, this is {version}",

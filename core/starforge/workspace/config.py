@@ -10,8 +10,8 @@ from starforge.contract.canonical import Json
 from starforge.errors import ProjectError
 from starforge.recipes.faults import Fault, Place
 from starforge.recipes.files import load_file
-from starforge.recipes.hyperparameters import check_bounds, describe_value, has_type, hint_for_type
 from starforge.recipes.model import ParameterType
+from starforge.recipes.values import check_bounds, describe_value, has_type, hint_for_type
 from starforge.recipes.yaml12 import Document, Located, read_yaml
 from starforge.recipes.yaml12 import Path as KeyPath
 from starforge.wording import cut_middle, describe_nearest

@@ -22,7 +22,7 @@ from starforge.contract.ids import (
     parse_attempt_id,
     parse_digest,
 )
-from starforge.contract.jobspec import JobSpec, digest_of, parse_jobspec
+from starforge.contract.jobspec import SETTINGS_AT_MOST, JobSpec, digest_of, parse_jobspec
 from starforge.errors import SpecError
 
 SPEC: dict[str, Any] = {
@@ -227,3 +227,20 @@ def test_what_is_no_id_is_refused(text: str) -> None:
     for parse in (parse_attempt_id, parse_digest):
         with pytest.raises(SpecError):
             parse(text)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {f"name_{number}": number for number in range(SETTINGS_AT_MOST + 1)},
+        {"extra": {"deep": {str(number): None for number in range(SETTINGS_AT_MOST)}}},
+        {"files": list(range(SETTINGS_AT_MOST))},
+    ],
+)
+def test_more_hyperparameters_than_anybody_means_are_refused_with_their_number(values: dict[str, Any]) -> None:
+    spec = copy.deepcopy(SPEC)
+    spec["spec"]["hyperparameters"] = values
+    with pytest.raises(SpecError, match=r"hyperparameters: holds 1000\d values, the most is 10000"):
+        parse_jobspec(spec)
+    spec["spec"]["hyperparameters"] = {"files": list(range(SETTINGS_AT_MOST - 1))}
+    assert parse_jobspec(spec).spec.hyperparameters["files"]

@@ -200,3 +200,33 @@ def test_a_name_that_was_changed_is_answered_with_one_that_the_newest_version_ha
 def test_methods_that_no_ray_spreads_are_refused_on_two_nodes_before_they_are_sent(method: str) -> None:
     assert any("one node" in message for message in broken_rules(method, {}, gpus=2, nodes=2))
     assert not any("one node" in message for message in broken_rules(method, {}, gpus=2, nodes=1))
+
+
+@pytest.mark.parametrize("name", sorted(load_catalog()))
+def test_no_two_hyperparameters_of_a_method_write_one_setting(name: str) -> None:
+    recipe = load_method(name)
+    for version in recipe.framework_versions or (None,):
+        found = recipe.at(version)
+        paths = [one.path for one in found.parameters]
+        assert sorted(paths) == sorted(set(paths)), version
+        names = [one.name for one in found.parameters] + [other for one in found.parameters for other in one.aliases]
+        assert sorted(names) == sorted(set(names)), version
+        assert not set(paths) & found.fixed.keys(), version
+
+
+def test_what_methods_share_is_said_once_and_may_be_said_anew(tmp_path: Path) -> None:
+    shared = {"metrics": [{"kind": "trainer"}], "checkpoints": {"kind": "none"}, "completion": {"kind": "finish"}}
+    own = "\n".join(line for line in MANIFEST.splitlines() if not line.startswith(("metrics", "checkpoints")))
+    folder = write_recipe(tmp_path, f"{own}\ninclude: [platform.yaml]\n")
+    more = {**shared, "modules": {"1.0": {"ray": ">=2"}, "2.0": {"ray": ">=3"}}}
+    (tmp_path / "demo" / "platform.yaml").write_text(json.dumps(more))
+    recipe = load_recipe(folder)
+    assert [one.kind for one in recipe.metrics] == ["trainer"]
+    assert (recipe.checkpoints.kind, recipe.completion.kind) == ("none", "unknown")
+    assert dict(recipe.runtimes[0].modules) == {"ray": ">=2"}
+
+
+def test_a_recipe_that_does_not_say_how_checkpoints_are_told_cannot_be_used(tmp_path: Path) -> None:
+    folder = write_recipe(tmp_path, MANIFEST.replace("checkpoints: {kind: none}\n", ""))
+    with pytest.raises(ProjectError, match="does not say its checkpoints"):
+        load_recipe(folder)

@@ -131,7 +131,7 @@ def test_a_name_that_only_other_versions_have_is_told_from_a_slip() -> None:
 def test_a_name_that_only_newer_versions_have_is_not_called_gone() -> None:
     document = read_yaml(b"hyperparameters: {truncation_mode: keep_end}\n", "c.yaml")
     (fault,) = check_hyperparameters(load_method("trl/sft").at("0.29.0"), section_of(document), document)
-    assert (fault.code, fault.message) == ("key_removed", "this version of trl has no 'truncation_mode'")
+    assert (fault.code, fault.message) == ("key_removed", "trl/sft has no hyperparameter 'truncation_mode'")
     assert fault.hint == "only trl >=1.0 has it, this is 0.29.0"
 
 

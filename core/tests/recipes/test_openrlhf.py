@@ -236,3 +236,11 @@ def test_flags_move_with_versions() -> None:
     assert "data.prompt_max_len" in names[2] - names[1]
     paths = {one.name: one.path for one in flat.parameters}
     assert (paths["rollout.max_new_tokens"], paths["actor.adam.lr"]) == ("generate_max_len", "actor_learning_rate")
+
+
+@pytest.mark.parametrize("method", ["openrlhf/ppo", "openrlhf/grpo"])
+def test_what_writes_answers_is_asked_of_the_image(method: str) -> None:
+    for runtime in load_method(method).runtimes:
+        assert {"ray", "vllm", "openrlhf", "deepspeed"} <= runtime.modules.keys()
+        assert runtime.modules["vllm"].startswith(">=0.")
+    assert "vllm" not in load_method("openrlhf/sft").runtimes[0].modules

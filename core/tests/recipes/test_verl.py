@@ -245,3 +245,26 @@ def test_names_change_with_versions() -> None:
     names = [{one.name for one in recipe.parameters} for recipe in (newest, oldest)]
     assert {"trainer.use_v1", "critic.fsdp.param_offload", "reward.reward_model.enable"} <= names[0] - names[1]
     assert {"trainer.use_legacy_worker_impl", "critic.model.fsdp_config.param_offload"} <= names[1] - names[0]
+
+
+@pytest.mark.parametrize("version", ["0.9.1", "0.7.1"])
+def test_the_old_name_of_the_reward_function_is_another_one_of_the_new(version: str) -> None:
+    old, new = "custom_reward_function", "reward.custom_reward_function"
+    for above in (old, new):
+        asked = {**RL, f"{above}.path": "./rewards.py", f"{above}.name": "judge"}
+        plan = plan_of("verl/grpo", asked, version=version, gpus=1, paths=PATHS)
+        assert overrides_of(plan)[f"{new}.name"] == "judge"
+        assert not any(word.startswith(f"{old}.") for word in plan.argv)
+    recipe = load_method("verl/grpo").at(version)
+    document = read_yaml(f"hyperparameters:\n  {new}: {{name: judge}}\n  {old}.name: other\n".encode(), "c.yaml")
+    (fault,) = check_hyperparameters(recipe, {new: {"name": "judge"}, f"{old}.name": "other"}, document)
+    assert (fault.code, str(fault.place)) == ("key_twice", "c.yaml:3:3")
+    assert fault.message == f"'{old}.name' is another name of '{new}.name', and both are set"
+
+
+@pytest.mark.parametrize("version", ["0.7.0", "0.6.1"])
+def test_versions_that_know_the_old_name_alone_refuse_the_new(version: str) -> None:
+    document = read_yaml(b"hyperparameters: {reward.custom_reward_function.name: judge}\n", "c.yaml")
+    asked: dict[str, JsonValue] = {"reward.custom_reward_function.name": "judge"}
+    (fault,) = check_hyperparameters(load_method("verl/grpo").at(version), asked, document)
+    assert (fault.code, fault.hint) == ("key_removed", f"only verl >=0.7.1 has it, this is {version}")

@@ -6,9 +6,10 @@ from starforge.contract.api import RefusalView
 from starforge.contract.canonical import Json
 from starforge.contract.jobspec import JobSpec
 from starforge.recipes.faults import Fault, Place
-from starforge.recipes.hyperparameters import build_facts, check_hyperparameters, check_rules, flatten
+from starforge.recipes.hyperparameters import build_facts, check_hyperparameters, check_rules
 from starforge.recipes.launchable import find_refusal
 from starforge.recipes.model import Recipe
+from starforge.recipes.names import flatten
 from starforge.recipes.yaml12 import Document
 from starforge.wording import count_of, describe_nearest, join_sentences
 from starforge_console.admission.gate import Snapshot, Submission, Verdict

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from starforge.contract.canonical import Json
 from starforge.contract.jobspec import JobSpec
-from starforge.recipes.hyperparameters import flatten
 from starforge.recipes.model import Recipe, Runtime
+from starforge.recipes.names import flatten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

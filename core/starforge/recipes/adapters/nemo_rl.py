@@ -20,7 +20,7 @@ from starforge.recipes.adapters.materials import (
 from starforge.recipes.adapters.overrides import flatten_extra
 from starforge.recipes.adapters.rules import build_checkpoint_rule, build_complete_rule, build_metric_sources
 from starforge.recipes.adapters.settings_file import dump_settings, split_extra
-from starforge.recipes.hyperparameters import spell_value
+from starforge.recipes.values import spell_value
 from starforge.runner.versions import is_in_range
 
 SETTINGS_FILE: Final = "starforge-run/nemo_rl.yaml"

@@ -4,42 +4,35 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import structlog
 import uvloop
-from prometheus_client import CollectorRegistry
 
 from starforge.contract.ids import AttemptId
 from starforge.recipes.catalog import load_catalog
 from starforge.recipes.model import Recipe
 from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.sign_in import Accounts
-from starforge_console.accounts.vault import KEY_FILE as VAULT_KEY_FILE
-from starforge_console.accounts.vault import Vault
 from starforge_console.admission.admit import Admission
 from starforge_console.admission.published import build_published
 from starforge_console.admission.snapshot import AdmissionSources
 from starforge_console.assembly.assembler import Assembler, AssemblySettings
-from starforge_console.assembly.capsule import store_runner
-from starforge_console.assembly.layout import StorageLayout
-from starforge_console.assembly.secrets import AttemptSecrets
+from starforge_console.assembly.images import AttemptImages
 from starforge_console.assembly.tokens import attempt_token, load_or_make_key
 from starforge_console.backends import Backends
 from starforge_console.blobs.store import BlobStore
-from starforge_console.clock import SystemClock
+from starforge_console.domain.retention import Kind
 from starforge_console.errors import SettingsError
 from starforge_console.fleets.administration import Administration, AdministrationParts
 from starforge_console.fleets.console_key import KEY_FILE
-from starforge_console.fleets.directory import Directory
-from starforge_console.fleets.hardware import HardwareRegistry
-from starforge_console.fleets.install import LEDGER_FILE, SERIES_FILE, Install, load_install, prepare_state
+from starforge_console.fleets.install import LEDGER_FILE
 from starforge_console.fleets.readiness import ROOT_JOBS, load_job_user
 from starforge_console.fleets.registration import JoinTerms, Registration, RegistrationParts
 from starforge_console.fleets.served import ServedFleets
 from starforge_console.fleets.views import KnownFleets
+from starforge_console.ground import Ground, open_ground
 from starforge_console.ingest.backfill import Backfill
 from starforge_console.ingest.bounds import Bounds
 from starforge_console.ingest.curves import Curves
@@ -50,10 +43,10 @@ from starforge_console.ingest.presence import Presence
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.streams import Stores
 from starforge_console.ingest.tokens import IngestTokens
-from starforge_console.inputs.hub import Hub
+from starforge_console.inputs.cache import HubCache
 from starforge_console.inputs.shelf import Shelf, ShelfParts
 from starforge_console.inputs.stored import StoredInputs
-from starforge_console.ledger.database import Database, lock_state
+from starforge_console.ledger.database import lock_state
 from starforge_console.retention.collector import Collector, CollectorParts
 from starforge_console.retention.disk import Disk
 from starforge_console.scheduler.control import Scheduler
@@ -61,7 +54,7 @@ from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.loop import Loop
 from starforge_console.settings.console import ConsoleSettings
 from starforge_console.telemetry.metrics import IngestCounters
-from starforge_console.wakeups import INPUTS, RETENTION, Wakeups
+from starforge_console.wakeups import INPUTS, RETENTION
 from starforge_console.web.api import build_api
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices
@@ -72,26 +65,6 @@ from starforge_console.web.server import Listening, serve
 BACKFILL_TOPIC: Final = "backfill"
 
 _log = structlog.get_logger("console")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ground:
-    """What everything else stands on."""
-
-    settings: ConsoleSettings
-    storage: StorageLayout
-    ledger: Database
-    series: Database
-    clock: SystemClock
-    wakeups: Wakeups
-    registry: CollectorRegistry
-    install: Install
-    hardware: HardwareRegistry
-    directory: Directory
-    hub: Hub
-    vault: Vault
-    secrets: AttemptSecrets
-    runner: Path
 
 
 def run(settings: ConsoleSettings) -> int:
@@ -119,7 +92,7 @@ class _StateLock:
 
 
 async def _run(settings: ConsoleSettings) -> None:
-    async with _ground(settings) as ground:
+    async with open_ground(settings) as ground:
         served = ServedFleets(ground.ledger, _build_backends(ground).build, ground.wakeups, ground.clock)
         await served.load()
         known = KnownFleets(served)
@@ -199,40 +172,7 @@ class _Start:
         await self._scheduler.close()
 
 
-@contextlib.asynccontextmanager
-async def _ground(settings: ConsoleSettings) -> AsyncIterator[_Ground]:
-    state_dir = settings.paths.console_state_dir
-    prepare_state(state_dir)
-    wakeups = Wakeups()
-    wakeups.bind()
-    ledger, series = Database(state_dir / LEDGER_FILE, "ledger"), Database(state_dir / SERIES_FILE, "series")
-    clock, vault = SystemClock(), Vault(state_dir / VAULT_KEY_FILE)
-    try:
-        hardware, directory = HardwareRegistry(ledger, clock), Directory(ledger, clock)
-        await hardware.load()
-        await directory.load()
-        yield _Ground(
-            settings=settings,
-            storage=StorageLayout(settings.storage_root),
-            ledger=ledger,
-            series=series,
-            clock=clock,
-            wakeups=wakeups,
-            registry=CollectorRegistry(),
-            install=load_install(ledger, settings.storage_root),
-            hardware=hardware,
-            directory=directory,
-            hub=Hub(settings.hub, clock),
-            vault=vault,
-            secrets=AttemptSecrets(ledger, vault, clock),
-            runner=store_runner(StorageLayout(settings.storage_root)),
-        )
-    finally:
-        ledger.close()
-        series.close()
-
-
-def _build_backends(ground: _Ground) -> Backends:
+def _build_backends(ground: Ground) -> Backends:
     return Backends(
         settings=ground.settings,
         install=ground.install,
@@ -242,7 +182,7 @@ def _build_backends(ground: _Ground) -> Backends:
     )
 
 
-def _build_registration(ground: _Ground) -> Registration:
+def _build_registration(ground: Ground) -> Registration:
     settings = ground.settings
     terms = JoinTerms(
         install=ground.install.id,
@@ -265,7 +205,7 @@ def _build_registration(ground: _Ground) -> Registration:
     )
 
 
-def _fleet_services(ground: _Ground, served: ServedFleets) -> FleetServices:
+def _fleet_services(ground: Ground, served: ServedFleets) -> FleetServices:
     administration = Administration(
         AdministrationParts(
             ledger=ground.ledger,
@@ -284,7 +224,7 @@ def _fleet_services(ground: _Ground, served: ServedFleets) -> FleetServices:
     )
 
 
-def _build_stores(ground: _Ground) -> Stores:
+def _build_stores(ground: Ground) -> Stores:
     policy, key = ground.settings.policy, _token_key(ground)
 
     async def find_words(attempt: AttemptId) -> Sequence[str]:
@@ -299,12 +239,12 @@ def _build_stores(ground: _Ground) -> Stores:
     )
 
 
-def _token_key(ground: _Ground) -> bytes:
+def _token_key(ground: Ground) -> bytes:
     return load_or_make_key(ground.settings.paths.console_state_dir / "token-key")
 
 
 def _build_scheduler(
-    ground: _Ground, served: ServedFleets, known: KnownFleets, records: Finaliser, shelf: Shelf
+    ground: Ground, served: ServedFleets, known: KnownFleets, records: Finaliser, shelf: Shelf
 ) -> Scheduler:
     settings = ground.settings
     assembly = AssemblySettings(
@@ -316,6 +256,7 @@ def _build_scheduler(
         job_user=_job_user(settings),
         token_key=_token_key(ground),
         secrets=ground.secrets,
+        images=AttemptImages(ground.ledger, ground.registries),
         usage_period_s=settings.policy.system_metrics_s or None,
     )
     return Scheduler(
@@ -341,7 +282,7 @@ def _job_user(settings: ConsoleSettings) -> tuple[int, int]:
     return user
 
 
-def _api_services(ground: _Ground, known: KnownFleets, stores: Stores) -> ApiServices:
+def _api_services(ground: Ground, known: KnownFleets, stores: Stores) -> ApiServices:
     settings = ground.settings
     catalog = build_published(load_catalog(), settings.policy.methods)
     blobs = BlobStore(ground.storage.root, settings.policy.workspace_max_bytes, ground.install.storage_id)
@@ -352,6 +293,8 @@ def _api_services(ground: _Ground, known: KnownFleets, stores: Stores) -> ApiSer
             fleets=known,
             catalog=catalog,
             image_allow=settings.policy.image_allow,
+            images=ground.registries,
+            image_unanswered="refuse" if settings.registry.image_resolve == "refuse" else "warn",
             hub=ground.hub,
             hub_unanswered=settings.hub.hf_unanswered,
             stored=StoredInputs(ground.storage, settings.data_roots, ground.ledger),
@@ -359,7 +302,8 @@ def _api_services(ground: _Ground, known: KnownFleets, stores: Stores) -> ApiSer
             wakeups=ground.wakeups,
         )
     )
-    curves, disk = Curves(ground.series), Disk(ground.storage, stores.logs_dir)
+    curves = Curves(ground.series)
+    disk = Disk(ground.storage, stores.logs_dir)
     return ApiServices(
         ledger=ground.ledger,
         series=ground.series,
@@ -369,6 +313,7 @@ def _api_services(ground: _Ground, known: KnownFleets, stores: Stores) -> ApiSer
         blobs=blobs,
         accounts=Accounts(ground.ledger, ground.clock),
         admission=admission,
+        registry_logins=ground.registry_logins,
         secrets=UserSecrets(ground.ledger, ground.vault, ground.clock),
         catalog=catalog,
         views=known.views,
@@ -380,7 +325,7 @@ def _api_services(ground: _Ground, known: KnownFleets, stores: Stores) -> ApiSer
 
 
 def _build_collector(
-    ground: _Ground, blobs: BlobStore, disk: Disk, curves: Curves, catalog: Mapping[str, Recipe]
+    ground: Ground, blobs: BlobStore, disk: Disk, curves: Curves, catalog: Mapping[str, Recipe]
 ) -> Collector:
     kept = ground.settings.retention
     return Collector(
@@ -397,5 +342,6 @@ def _build_collector(
             runner=f"sha256:{ground.runner.name}",
             period_s=kept.retention_period_s,
             works_alone=kept.retention == "on",
+            more={Kind.MODEL: HubCache(ground.storage, ground.ledger, ground.settings.hub.hf_cache_max_bytes)},
         )
     )

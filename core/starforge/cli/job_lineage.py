@@ -31,7 +31,7 @@ def list_lineage(detail: JobDetail) -> Iterator[tuple[str, str]]:
         yield "starts from", f"{spec.init_from}{f' ({pinned})' if pinned else ''}"
     yield "recipe", f"{spec.recipe.name} {spec.recipe.version} {spec.recipe.digest}"
     yield "framework", f"{spec.framework.kind} {spec.framework.version or ''}".strip()
-    yield "image", spec.framework.image
+    yield "image", spec.framework.image + (f" = {detail.image_digest}" if detail.image_digest else "")
     yield "workspace", spec.workspace.digest
     if origin.config_digest:
         yield "settings", f"{origin.config_digest}{'' if kept.config is not None else ' (not kept)'}"
@@ -39,7 +39,12 @@ def list_lineage(detail: JobDetail) -> Iterator[tuple[str, str]]:
     if detail.admission.digest:
         yield "admission", detail.admission.digest
     for attempt in detail.attempts:
-        ran = (("image", attempt.image_id), ("capsule", attempt.capsule_digest), ("runner", attempt.runner_digest))
+        ran = (
+            ("image", attempt.image_id),
+            ("at its registry", attempt.image_digest),
+            ("capsule", attempt.capsule_digest),
+            ("runner", attempt.runner_digest),
+        )
         told = ", ".join(f"{name} {digest}" for name, digest in ran if digest)
         yield f"attempt {attempt.number}", told or "not assembled yet"
         if attempt.secrets:

@@ -203,6 +203,7 @@ class AttemptView(Answer):
     node: str | None = None
     gpus: tuple[str, ...] = ()
     image_id: str | None = None
+    image_digest: str | None = Field(default=None, description="what ran, at the image's own registry")
     capsule_digest: str | None = Field(default=None, description="None: it was never assembled")
     runner_digest: str | None = None
     dequeued_at: float
@@ -261,6 +262,9 @@ class JobDetail(Answer):
     spec: JobSpec
     spec_digest: DigestText
     admission: AdmissionRecord
+    image_digest: str | None = Field(
+        default=None, description="what the image's registry said that its tag means; every attempt runs that"
+    )
     events: tuple[EventView, ...]
     attempts: tuple[AttemptView, ...]
     log: LogState

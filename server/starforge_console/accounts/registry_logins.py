@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from starforge.contract.launch import RegistryLogin
+from starforge.contract.registries import LONGEST_PASSWORD
 from starforge.errors import InputError, NotFound
 from starforge_console.accounts.vault import Vault
 from starforge_console.clock import Clock
@@ -17,20 +18,17 @@ from starforge_console.ledger.registry_credentials import (
     remove_credential,
 )
 
-_LONGEST: Final = 16384
+_LONGEST_NAME: Final = 255
 
 
 class RegistryLogins:
     """The logins of one console; what is set counts for the next question and the next launch."""
 
-    def __init__(
-        self, ledger: Database, vault: Vault, clock: Clock, changed: Callable[[str], None] = lambda _registry: None
-    ) -> None:
-        """`changed` is told of each registry whose login is another one now."""
+    def __init__(self, ledger: Database, vault: Vault, clock: Clock) -> None:
         self._ledger = ledger
         self._vault = vault
         self._clock = clock
-        self._changed = changed
+        self._changed: Callable[[str], None] = lambda _registry: None
         self._kept: Mapping[str, RegistryCredential] = {}
 
     async def load(self) -> None:
@@ -94,15 +92,15 @@ def _bind(registry: str, username: str) -> str:
 
 def _check(login: RegistryLogin) -> None:
     name, password = login.username, login.password.reveal()
-    if not name or len(name) > _LONGEST or ":" in name or not name.isprintable():
+    if not name or len(name) > _LONGEST_NAME or ":" in name or not name.isprintable():
         raise InputError(
             f"{name!r:.80} is no name to sign in with",
             why="it is empty, or holds a colon or a sign that does not print",
         )
-    if not password or len(password) > _LONGEST or not password.isprintable():
+    if not password or len(password) > LONGEST_PASSWORD or not password.isprintable():
         # What it is stays unsaid.
         raise InputError(
             "this is no password",
-            why=f"it is empty, longer than {_LONGEST} characters, or holds a sign that does not print",
+            why=f"it is empty, longer than {LONGEST_PASSWORD} characters, or holds a sign that does not print",
             next_step="give the password or the access token alone, on one line",
         )

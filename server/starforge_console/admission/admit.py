@@ -14,6 +14,7 @@ from starforge_console.admission.decide import decide_admission, seal_record
 from starforge_console.admission.gate import Snapshot, Submission
 from starforge_console.admission.inputs import pin_inputs
 from starforge_console.admission.snapshot import AdmissionSources, Snapshots
+from starforge_console.domain.images import find_pin
 from starforge_console.domain.inputs import JobInputs
 from starforge_console.domain.pools import build_pools
 from starforge_console.errors import AdmissionRefused
@@ -81,7 +82,11 @@ class Admission:
         if decided.refusals:
             raise AdmissionRefused(decided.refusals)
         record = seal_record(decided, new_job_id())
-        job = replace(_build_job(account, spec, record, pin_inputs(spec, snapshot)), lineage=lineage)
+        job = replace(
+            _build_job(account, spec, record, pin_inputs(spec, snapshot)),
+            lineage=lineage,
+            image_digest=find_pin(spec.spec.framework.image, snapshot.image),
+        )
         admitted = await ledger.write(lambda c: admit(c, job, submit_key, record.decided_at))
         if admitted != job.id:
             return await self._load_record(admitted)

@@ -11,6 +11,7 @@ from starforge.contract.ids import JobId
 from starforge.contract.jobspec import JobSpec
 from starforge.recipes.model import Recipe
 from starforge_console.admission.images import ImagePattern
+from starforge_console.domain.images import ImageAnswer
 from starforge_console.domain.inputs import CheckpointInput, HubAnswer, InputFault, PathInput
 from starforge_console.domain.quota import Usage
 from starforge_console.ledger.accounts import Account
@@ -49,6 +50,7 @@ class Snapshot:
 
     Attributes:
         blob_bytes: None: the workspace's blob is not here.
+        image: What the registry said of the image; None where nobody was asked.
         usage: The limits that bind the user, and what is held under them.
         hub: What the hub said of each reference to it, by the member of the spec.
         stored: What was found on the storage for each path and checkpoint that is named, by the member.
@@ -62,6 +64,8 @@ class Snapshot:
     blob_bytes: int | None
     fleets: tuple[FleetState, ...]
     images: tuple[ImagePattern, ...]
+    image: ImageAnswer | None = None
+    image_unanswered: Literal["refuse", "warn"] = "warn"
     usage: Usage = field(default_factory=Usage)
     hub: Mapping[str, HubAnswer] = field(default_factory=dict)
     hub_endpoint: str = ""

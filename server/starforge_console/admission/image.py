@@ -1,18 +1,30 @@
-"""Gate `image`: the image has a name that engines take, and is on the list of what may run here."""
+"""Gate `image`: a name that engines take, on the list of what may run here, and known to its registry.
+
+A registry that cannot be asked is an answer of its own: refused, or admitted with a warning, as FORGE_IMAGE_RESOLVE
+says.
+"""
 
 from starforge.contract.api import RefusalView
 from starforge.errors import SpecError
 from starforge_console.admission.gate import Snapshot, Submission, Verdict
 from starforge_console.admission.images import find_match, parse_image, suggest_image
+from starforge_console.domain.images import (
+    Denied,
+    ImageQuestion,
+    NoSuchTag,
+    NotAnswered,
+    Resolved,
+    find_question,
+)
 
 
 class ImageGate:
-    """Asks for an image that FORGE_IMAGE_ALLOW allows."""
+    """Asks for an image that FORGE_IMAGE_ALLOW allows and that its registry, where one is asked, lets be read."""
 
     name = "image"
 
     def check(self, submission: Submission, snapshot: Snapshot) -> Verdict:
-        """Pure: whether the image is a reference at all, and whether a pattern allows it."""
+        """Pure: whether the image is a reference at all, a pattern allows it, and its registry has it."""
         text = submission.spec.spec.framework.image
         if not text.strip():
             return Verdict()  # that there is no image is for another gate to say
@@ -21,16 +33,51 @@ class ImageGate:
         except SpecError as error:
             return Verdict(refusals=(self._refuse_malformed(error),))
         pattern = find_match(image, snapshot.images)
-        if pattern is not None:
-            return Verdict(against=pattern.text, message=text)
-        refusal = RefusalView(
+        if pattern is None:
+            return Verdict(refusals=(self._refuse_unlisted(text, snapshot),))
+        return self._check_registry(text, pattern.text, snapshot)
+
+    def _check_registry(self, text: str, pattern: str, snapshot: Snapshot) -> Verdict:
+        question, answer = find_question(text), snapshot.image
+        if question is None or answer is None:
+            return Verdict(against=pattern, message=text)
+        if isinstance(answer, Resolved):
+            known = text if question.digest else f"{text} = {answer.digest}"
+            return Verdict(against=f"{pattern}; {question.registry}", message=known)
+        refusal = self._build_refusal(text, question, answer)
+        if isinstance(answer, NotAnswered) and snapshot.image_unanswered == "warn":
+            then = "it may not exist" if question.digest else "each attempt runs what the tag means by then"
+            return Verdict(against=pattern, message=text, warnings=(f"{refusal.what} ({refusal.why}): {then}",))
+        return Verdict(against=pattern, refusals=(refusal,))
+
+    def _build_refusal(
+        self, text: str, question: ImageQuestion, answer: NoSuchTag | Denied | NotAnswered
+    ) -> RefusalView:
+        registry = question.registry
+        login = f"sf admin registry set {registry} --username NAME"
+        match answer:
+            case NoSuchTag():
+                code, what = "image_not_found", f"{registry} has no image {text}"
+                next_step = "name a repository and a tag that it has, or push the image first"
+            case Denied(had_login=True):
+                code, what = "image_denied", f"{registry} does not let the console's account read {text}"
+                next_step = f"compare the name; if it is right, an administrator renews the login: {login}"
+            case Denied():
+                code, what = "image_denied", f"{registry} does not let the console read {text}"
+                next_step = f"compare the name; for a private one an administrator gives the console a login: {login}"
+            case NotAnswered():
+                code, what = "image_unresolved", f"{registry} could not be asked for {text}"
+                next_step = "submit again later; an administrator may look at the registry, or at FORGE_IMAGE_RESOLVE"
+        return RefusalView(code=code, gate=self.name, what=what, why=answer.why, next_step=next_step)
+
+    def _refuse_unlisted(self, text: str, snapshot: Snapshot) -> RefusalView:
+        return RefusalView(
             code="image_not_allowed",
             gate=self.name,
             what=f"the image {text} is not allowed here",
             why="no pattern of the allow-list matches it",
             next_step=suggest_image(text, snapshot.images),
         )
-        return Verdict(refusals=(refusal,))
 
     def _refuse_malformed(self, error: SpecError) -> RefusalView:
         return RefusalView(

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from starforge.contract.images import parse_image_reference
+from starforge.contract.images import DEFAULT_NAMESPACE, DOCKER_HUB, parse_image_reference
+from starforge.errors import SpecError
+from starforge_console.domain.images import DEFAULT_TAG
 
-DEFAULT_REGISTRY: Final = "docker.io"
-DEFAULT_NAMESPACE: Final = "library"
-DEFAULT_TAG: Final = "latest"
 _DIGEST: Final = "sha256:"
 
 
@@ -44,7 +43,7 @@ def parse_image(text: str) -> ImageName:
     if not reference.repository:
         return ImageName(registry="", repository="", tag=None, digest=reference.digest)
     tag = DEFAULT_TAG if reference.tag is None and reference.digest is None else reference.tag
-    return _name(reference.host or DEFAULT_REGISTRY, reference.repository, tag, reference.digest)
+    return _name(reference.host or DOCKER_HUB, reference.repository, tag, reference.digest)
 
 
 def parse_patterns(text: str) -> tuple[ImagePattern, ...]:
@@ -57,6 +56,14 @@ def parse_patterns(text: str) -> tuple[ImagePattern, ...]:
 def find_match(image: ImageName, patterns: Iterable[ImagePattern]) -> ImagePattern | None:
     """The first pattern that allows `image`."""
     return next((pattern for pattern in patterns if _matches(image, pattern)), None)
+
+
+def find_allowed(text: str, patterns: Iterable[ImagePattern]) -> ImagePattern | None:
+    """The same for an image as it was written; None also where it is no image reference."""
+    try:
+        return find_match(parse_image(text), patterns)
+    except SpecError:
+        return None
 
 
 def suggest_image(text: str, patterns: Sequence[ImagePattern]) -> str:
@@ -95,7 +102,7 @@ def _parse_pattern(text: str) -> ImageName:
     if slash and (first in {"localhost", "*"} or first != first.lower() or any(sign in first for sign in ".:[")):
         registry, rest = first, path
     else:
-        registry = DEFAULT_REGISTRY
+        registry = DOCKER_HUB
     repository, colon, tag = rest.rpartition(":")
     if not colon:
         repository, tag = rest, ""
@@ -103,6 +110,6 @@ def _parse_pattern(text: str) -> ImageName:
 
 
 def _name(registry: str, repository: str, tag: str | None, digest: str | None) -> ImageName:
-    if registry == DEFAULT_REGISTRY and "/" not in repository:
+    if registry == DOCKER_HUB and "/" not in repository:
         repository = f"{DEFAULT_NAMESPACE}/{repository}"
     return ImageName(registry=registry, repository=repository, tag=tag, digest=digest)

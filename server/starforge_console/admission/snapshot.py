@@ -10,14 +10,15 @@ from starforge.contract.ids import Digest
 from starforge.contract.jobspec import JobSpec
 from starforge.recipes.model import Recipe
 from starforge_console.admission.gate import FleetState, Snapshot
-from starforge_console.admission.images import parse_patterns
+from starforge_console.admission.images import find_allowed, parse_patterns
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
+from starforge_console.domain.images import ImageAnswer
 from starforge_console.domain.inputs import (
     START,
     CheckpointInput,
     HubAnswer,
-    HubRef,
+    HubSource,
     InputFault,
     PathInput,
     find_hub_ref,
@@ -43,15 +44,11 @@ class FleetSource(Protocol):
         """The fleet's capacity as last heard, or None when its backend never answered or is away."""
 
 
-class HubSource(Protocol):
-    """Who asks the hub."""
+class ImageSource(Protocol):
+    """Who asks registries."""
 
-    @property
-    def endpoint(self) -> str:
-        """Where the hub answers."""
-
-    async def ask(self, ref: HubRef) -> HubAnswer:
-        """Whether the console may read `ref`, and which commit it is; within a time limit."""
+    async def ask(self, image: str) -> ImageAnswer | None:
+        """What the image's registry says of it, within a time limit; None where nobody is asked."""
 
 
 class StoredSource(Protocol):
@@ -79,6 +76,8 @@ class AdmissionSources:
     fleets: FleetSource
     catalog: Mapping[str, Recipe]
     image_allow: str
+    images: ImageSource
+    image_unanswered: Literal["refuse", "warn"]
     hub: HubSource
     hub_unanswered: Literal["refuse", "warn"]
     stored: StoredSource
@@ -96,7 +95,7 @@ class Snapshots:
     async def take(self, account: Account, spec: JobSpec) -> Snapshot:
         """Everything that decides on `spec` as a submission of `account`, at this moment."""
         sources = self._sources
-        hub = await self._ask_hub(spec)
+        hub, image = await asyncio.gather(self._ask_hub(spec), self._ask_registry(spec))
         blob_bytes, stored = await asyncio.to_thread(self._look, spec)
         start_method, start_is_adapter = await asyncio.to_thread(self._look_at_start, stored.get(START))
         user_id, asks = account.user_id, bool(spec.spec.secrets)
@@ -108,6 +107,8 @@ class Snapshots:
             blob_bytes=blob_bytes,
             fleets=tuple(map(self._describe_fleet, fleets)),
             images=self._images,
+            image=image,
+            image_unanswered=sources.image_unanswered,
             usage=usage,
             hub=hub,
             hub_endpoint=sources.hub.endpoint,
@@ -123,6 +124,11 @@ class Snapshots:
         refs = {member: ref for member, ref in named.items() if ref is not None}
         answers = await asyncio.gather(*map(self._sources.hub.ask, refs.values()))
         return dict(zip(refs, answers, strict=True))
+
+    async def _ask_registry(self, spec: JobSpec) -> ImageAnswer | None:
+        """Only about what is allowed: nobody is to make the console ask whom an administrator has ruled out."""
+        image = spec.spec.framework.image
+        return await self._sources.images.ask(image) if find_allowed(image, self._images) else None
 
     def _look(self, spec: JobSpec) -> tuple[int | None, Mapping[str, _Stored]]:
         """What the storage holds. In the same thread the recipe is read, which takes a while the first time."""

@@ -23,6 +23,7 @@ from starforge_console.assembly.capsule import (
     write_capsule,
     write_control,
 )
+from starforge_console.assembly.images import AttemptImages
 from starforge_console.assembly.inputs import BoundInput, bind_inputs
 from starforge_console.assembly.layout import AttemptLayout, StorageLayout
 from starforge_console.assembly.secrets import AttemptSecrets
@@ -47,6 +48,7 @@ class AssemblySettings:
         storage_id: What the storage's mark must hold; anything else means that the share is not mounted.
         job_user: Used where a fleet names no user of its own.
         secrets: What attempts are given of their owners' secrets.
+        images: What the image of a spec means to an attempt.
         usage_period_s: How often runners sample how busy their machine is; None for never.
 
     """
@@ -59,6 +61,7 @@ class AssemblySettings:
     job_user: tuple[int, int]
     token_key: bytes
     secrets: AttemptSecrets
+    images: AttemptImages
     usage_period_s: float | None = None
 
 
@@ -86,8 +89,8 @@ class Assembler:
 
         Raises:
             NodeFault: the storage is not mounted, or refused.
-            LaunchRefused: the method is not published here any more, the workspace is gone, or an input or a secret of
-                the owner's cannot be had.
+            LaunchRefused: the method is not published here any more, the workspace is gone, or an input, a secret of
+                the owner's or the login for the image's registry cannot be had.
 
         """
         text, inputs, lost = await self._ledger.read(
@@ -96,12 +99,14 @@ class Assembler:
         self._require_had(inputs)
         spec = parse_jobspec(json.loads(text))
         given = await self._settings.secrets.open_for(job.attempt.id, spec.spec.secrets)
+        image = await self._settings.images.choose_for(job.id, spec.spec.framework.image)
         request, runner = await asyncio.to_thread(self._prepare, spec, inputs, job, lost)
         capsule = request.capsule_digest
         await self._ledger.write(lambda c: note_assembled(c, request.attempt, capsule, runner))
         if given.sealed:
             await self._ledger.write(lambda c: keep_given(c, given.to, given.sealed, given.at))
-        return replace(request, secrets={**given.opened, **request.secrets})
+        secrets = {**given.opened, **request.secrets}
+        return replace(request, image=image.reference, registry_login=image.login, secrets=secrets)
 
     async def tell(self, attempt: AttemptId, desired: Desired, grace_s: float | None, sequence: int) -> None:
         """Write the desired state where the attempt's runner looks."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from starforge.contract.jobspec import JobSpec
 
@@ -99,6 +99,17 @@ class HubAnswer:
     standing: HubStanding
     commit: str | None = None
     why: str = ""
+
+
+class HubSource(Protocol):
+    """Who asks the hub."""
+
+    @property
+    def endpoint(self) -> str:
+        """Where the hub answers."""
+
+    async def ask(self, ref: HubRef) -> HubAnswer:
+        """Whether the console may read `ref`, and which commit it is; within a time limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -19,7 +19,7 @@ from starforge.contract.ids import JobId
 from starforge.wording import describe_bytes
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.clock import Clock
-from starforge_console.domain.inputs import UNANSWERED, HubAnswer, HubInput, HubRef, HubStanding, JobInputs
+from starforge_console.domain.inputs import UNANSWERED, HubInput, HubSource, HubStanding, JobInputs
 from starforge_console.domain.waiting import WaitReason
 from starforge_console.inputs.fetch import Fetched, NeverThere, NotYet, Progress, Ready, fetch
 from starforge_console.inputs.fetch_process import Wanted
@@ -36,17 +36,6 @@ TOLD_EVERY_S: Final = 3.0
 _IDLE_S: Final = 60.0
 
 _log = structlog.get_logger("inputs")
-
-
-class HubAsked(Protocol):
-    """Who asks the hub."""
-
-    @property
-    def endpoint(self) -> str:
-        """Where the hub answers."""
-
-    async def ask(self, ref: HubRef) -> HubAnswer:
-        """Whether the console may read `ref`, and which commit it is."""
 
 
 @dataclass(slots=True)
@@ -67,7 +56,7 @@ class ShelfParts:
     ledger: Database
     storage: StorageLayout
     storage_id: str
-    hub: HubAsked
+    hub: HubSource
     settings: HubSettings
     wakeups: Wakeups
     clock: Clock

@@ -72,6 +72,8 @@ def _seen_values(seen: Seen | None) -> dict[str, Any]:
         values["gpus"] = json.dumps(list(seen.gpus))
     if seen.image_id is not None:
         values["image_id"] = seen.image_id
+    if seen.image_digest is not None:
+        values["image_digest"] = seen.image_digest
     return values
 
 

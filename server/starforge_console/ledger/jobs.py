@@ -49,6 +49,7 @@ class NewJob:
     max_runtime_s: float | None
     retries: int
     inputs: JobInputs = field(default_factory=dict)
+    image_digest: str | None = None
     lineage: Lineage = field(default_factory=Lineage)
 
 

@@ -20,6 +20,7 @@ from starforge_console.web import (
     lineage,
     log_lines,
     ops,
+    registries,
     retention,
     secrets,
     series,
@@ -79,7 +80,22 @@ def _build_app() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for module in (catalog, caller, secrets, jobs, lineage, log_lines, follow, series, compare, blobs, fleets, retention, files):
+    for module in (
+        catalog,
+        caller,
+        secrets,
+        jobs,
+        lineage,
+        log_lines,
+        follow,
+        series,
+        compare,
+        blobs,
+        fleets,
+        retention,
+        files,
+        registries,
+    ):
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)
     app.include_router(install.router)

@@ -12,16 +12,17 @@ from starforge.contract.api import CLIENT_PRODUCT, Curve
 from starforge.contract.executor import FleetView
 from starforge.contract.versions import check_client
 from starforge.recipes.model import Recipe
+from starforge_console.accounts.registry_logins import RegistryLogins
 from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.sign_in import Accounts, check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.admit import Admission
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
+from starforge_console.domain.points import Columns
 from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.jobs.control import JobControl
 from starforge_console.ledger.accounts import Account
-from starforge_console.domain.points import Columns
 from starforge_console.ledger.database import Database
 from starforge_console.retention.collector import Collector
 from starforge_console.settings.console import ConsoleSettings
@@ -98,6 +99,7 @@ class ApiServices:
     accounts: Accounts
     admission: Admission
     secrets: UserSecrets
+    registry_logins: RegistryLogins
     catalog: Mapping[str, Recipe]
     retention: Collector
     views: Callable[[], Sequence[FleetView]]

@@ -123,6 +123,7 @@ async def show_job(services: Services, _account: Reader, job_id: str) -> Respons
         job=build_job(line),
         spec=JobSpec.model_validate_json(documents.spec),
         spec_digest=documents.spec_digest,
+        image_digest=documents.image_digest,
         admission=AdmissionRecord.model_validate_json(documents.admission),
         events=tuple(map(build_event, events)),
         attempts=tuple(map(build_attempt, attempts)),

@@ -79,6 +79,7 @@ def build_attempt(record: AttemptRecord) -> AttemptView:
         node=record.node,
         gpus=record.gpus,
         image_id=record.image_id,
+        image_digest=record.image_digest,
         capsule_digest=record.capsule_digest,
         runner_digest=record.runner_digest,
         dequeued_at=record.dequeued_at,

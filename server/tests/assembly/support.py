@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,14 @@ from server.tests.clocks import HandClock
 from starforge.contract.canonical import digest_bytes
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
-from starforge.contract.launch import Network, PoolRequest
+from starforge.contract.launch import Network, PoolRequest, RegistryLogin
 from starforge.contract.states import DesiredState, JobState, Reason
+from starforge.errors import StarForgeError
 from starforge.recipes.catalog import load_catalog
 from starforge_console.accounts.vault import Vault
 from starforge_console.assembly.assembler import Assembler, AssemblySettings
 from starforge_console.assembly.capsule import store_runner
+from starforge_console.assembly.images import AttemptImages
 from starforge_console.assembly.layout import AttemptLayout, StorageLayout
 from starforge_console.assembly.secrets import AttemptSecrets
 from starforge_console.domain.inputs import CheckpointInput, HubInput, HubRef, JobInputs
@@ -52,6 +54,22 @@ SPEC: dict[str, Any] = {
 COMMIT = "c" * 40
 INPUTS: JobInputs = {"model": HubInput(HubRef("model", "qwen/qwen3-0.6b", "main"), COMMIT)}
 OWNER = (os.getuid(), os.getgid())
+
+
+@dataclass
+class KnownRegistries:
+    """Registries of which all are asked, and logins for some of them, by image."""
+
+    logins: dict[str, RegistryLogin] = field(default_factory=dict)
+    fault: StarForgeError | None = None
+
+    def is_asked(self, registry: str) -> bool:
+        return registry != "docker.io"
+
+    async def find_login(self, image: str) -> RegistryLogin | None:
+        if self.fault is not None:
+            raise self.fault
+        return self.logins.get(image)
 
 
 @dataclass
@@ -127,6 +145,7 @@ async def open_yard(
         job_user=OWNER,
         token_key=b"k" * 32,
         secrets=AttemptSecrets(ledger, Vault(folder / "vault-key"), HandClock()),
+        images=AttemptImages(ledger, KnownRegistries()),
     )
     try:
         await ledger.write(lambda connection: _admit(connection, spec or SPEC, inputs))

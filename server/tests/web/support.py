@@ -18,6 +18,7 @@ from starforge.contract.jobspec import JobSpec
 from starforge.contract.launch import Network
 from starforge.errors import NotFound
 from starforge.recipes.catalog import load_catalog
+from starforge_console.accounts.registry_logins import RegistryLogins
 from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.accounts.tokens import make_personal_token, make_sign_in_code, scopes_of_role
@@ -29,13 +30,14 @@ from starforge_console.assembly.layout import StorageLayout
 from starforge_console.blobs.places import locate_blob
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import SystemClock
+from starforge_console.domain.images import ImageAnswer
 from starforge_console.domain.inputs import HubAnswer, HubRef, HubStanding
 from starforge_console.ingest.curves import Curves
+from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.inputs.stored import StoredInputs
 from starforge_console.ledger.accounts import add_token, add_user
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.fleets import Fleet, add_fleet
-from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.retention.collector import Collector, CollectorParts
 from starforge_console.retention.disk import Disk
 from starforge_console.settings.console import (
@@ -97,6 +99,18 @@ class ToldHub:
         return self.answers.get(ref, HubAnswer(HubStanding.NOT_FOUND, why="404"))
 
 
+@dataclass
+class ToldRegistries:
+    """Registries that answer what a test has told them; nobody is asked about any other image."""
+
+    answers: dict[str, ImageAnswer] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    async def ask(self, image: str) -> ImageAnswer | None:
+        self.asked.append(image)
+        return self.answers.get(image)
+
+
 @dataclass(frozen=True)
 class Slice:
     content: bytes
@@ -109,6 +123,7 @@ class Logs:
     """Logs of attempts as a test wrote them."""
 
     written: dict[str, bytes] = field(default_factory=dict)
+    lost: dict[str, tuple[int, int]] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
     removed: list[str] = field(default_factory=list)
 
@@ -116,23 +131,6 @@ class Logs:
         whole = self.written.get(attempt, b"")
         return Slice(whole[from_byte : from_byte + limit_bytes], len(whole), attempt in self.ended)
 
-    async def find_missing(self, attempt: str, produced_bytes: int | None = None) -> tuple[tuple[int, int], ...]:
-        here = len(self.written.get(attempt, b""))
-        return ((here, produced_bytes),) if produced_bytes is not None and produced_bytes > here else ()
-
-    async def remove_logs(self, attempts: Sequence[str]) -> None:
-        self.removed += attempts
-
-
-class NoCurves:
-    lost: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """A job that reported nothing."""
-
-    async def curve(self, job: str, key: str, points: int) -> Curve:
-        raise NotFound(f"job {job} has no curve {key!r} of {points} points")
-
-
-@dataclass
     async def read_part(self, attempt: str, from_byte: int, limit_bytes: int) -> LogPart:
         whole, (begin, end) = self.written.get(attempt, b""), self.lost.get(attempt, (0, 0))
         is_lost = begin <= from_byte < end
@@ -158,6 +156,22 @@ class NoCurves:
     async def number_of(self, attempt: str, offset: int) -> int:
         return self.written.get(attempt, b"")[:offset].count(b"\n") + 1
 
+    async def find_missing(self, attempt: str, produced_bytes: int | None = None) -> tuple[tuple[int, int], ...]:
+        here = len(self.written.get(attempt, b""))
+        return ((here, produced_bytes),) if produced_bytes is not None and produced_bytes > here else ()
+
+    async def remove_logs(self, attempts: Sequence[str]) -> None:
+        self.removed += attempts
+
+
+class NoCurves:
+    """A job that reported nothing."""
+
+    async def curve(self, job: str, key: str, points: int) -> Curve:
+        raise NotFound(f"job {job} has no curve {key!r} of {points} points")
+
+
+@dataclass
 class ConsoleUnderTest:
     """The application and everything that a test may turn."""
 
@@ -168,6 +182,7 @@ class ConsoleUnderTest:
     clock: ShiftedClock
     root: Path
     hub: ToldHub
+    registries: ToldRegistries
 
     @property
     def ledger(self) -> Database:
@@ -227,6 +242,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
     )
     blobs = BlobStore(storage, settings.policy.workspace_max_bytes, STORAGE_ID)
     catalog, hub = build_published(load_catalog(), settings.policy.methods), ToldHub()
+    registries, vault = ToldRegistries(), Vault(root / "vault-key")
     sources = AdmissionSources(
         ledger=ledger,
         blobs=blobs,
@@ -234,6 +250,8 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         catalog=catalog,
         image_allow=image_allow,
         hub=hub,
+        images=registries,
+        image_unanswered="warn",
         hub_unanswered="refuse",
         stored=StoredInputs(StorageLayout(storage), settings.data_roots, ledger),
         clock=clock,
@@ -261,7 +279,8 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         curves=Curves(series),
         blobs=blobs,
         accounts=Accounts(ledger, clock),
-        secrets=UserSecrets(ledger, Vault(root / "vault-key"), clock),
+        secrets=UserSecrets(ledger, vault, clock),
+        registry_logins=RegistryLogins(ledger, vault, clock),
         admission=Admission(sources),
         catalog=catalog,
         retention=collector,
@@ -272,7 +291,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         metrics=CollectorRegistry(),
     )
     app = build_api(services, *build_fleets(ledger, clock, wakeups, root))
-    return ConsoleUnderTest(app, services, fleets, logs, clock, root, hub)
+    return ConsoleUnderTest(app, services, fleets, logs, clock, root, hub, registries)
 
 
 def close_console(console: ConsoleUnderTest) -> None:

@@ -20,7 +20,7 @@ from starforge_console.ledger.lineages import load_lineage_record
 from starforge_console.ledger.listing import History, JobLine, load_history, load_lines
 from starforge_console.ledger.points import list_keys
 from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
-from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs
+from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs, rate_checkpoints
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.views import build_attempt, build_lineage, build_waits
 
@@ -34,6 +34,7 @@ class JobPage:
     line: JobLine
     spec: JobSpec
     spec_digest: str
+    image_digest: str | None
     admission: AdmissionRecord
     history: History
     attempts: tuple[AttemptView, ...]
@@ -110,11 +111,14 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
         line=lines[record.id],
         spec=JobSpec.model_validate_json(documents.spec),
         spec_digest=documents.spec_digest,
+        image_digest=documents.image_digest,
         admission=AdmissionRecord.model_validate_json(documents.admission),
         history=history,
         attempts=tuple(map(build_attempt, attempts)),
         lineage=build_lineage(lineage),
-        outputs=await load_outputs(services, attempts),
+        outputs=await rate_checkpoints(
+            services, job_id, lines[record.id].recipe, await load_outputs(services, attempts)
+        ),
         log=await load_log_state(services, shown),
         attempt=shown,
         inputs=inputs,

@@ -1,0 +1,86 @@
+"""What every part of the console stands on: its databases, its clock, and what is one for the whole process."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from starforge_console.accounts.registry_logins import RegistryLogins
+from starforge_console.accounts.vault import KEY_FILE as VAULT_KEY_FILE
+from starforge_console.accounts.vault import Vault
+from starforge_console.assembly.capsule import store_runner
+from starforge_console.assembly.layout import StorageLayout
+from starforge_console.assembly.secrets import AttemptSecrets
+from starforge_console.clock import SystemClock
+from starforge_console.fleets.directory import Directory
+from starforge_console.fleets.hardware import HardwareRegistry
+from starforge_console.fleets.install import LEDGER_FILE, SERIES_FILE, Install, load_install, prepare_state
+from starforge_console.inputs.hub import Hub
+from starforge_console.ledger.database import Database
+from starforge_console.registries.asking import Registries
+from starforge_console.settings.console import ConsoleSettings
+from starforge_console.wakeups import Wakeups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What everything else stands on."""
+
+    settings: ConsoleSettings
+    storage: StorageLayout
+    ledger: Database
+    series: Database
+    clock: SystemClock
+    wakeups: Wakeups
+    registry: CollectorRegistry
+    install: Install
+    hardware: HardwareRegistry
+    directory: Directory
+    hub: Hub
+    runner: Path
+    vault: Vault
+    secrets: AttemptSecrets
+    registry_logins: RegistryLogins
+    registries: Registries
+
+
+@contextlib.asynccontextmanager
+async def open_ground(settings: ConsoleSettings) -> AsyncIterator[Ground]:
+    """Open the databases of an install and read what changes while it serves; both are closed in the end."""
+    state_dir = settings.paths.console_state_dir
+    prepare_state(state_dir)
+    wakeups = Wakeups()
+    wakeups.bind()
+    ledger, series = Database(state_dir / LEDGER_FILE, "ledger"), Database(state_dir / SERIES_FILE, "series")
+    clock, vault = SystemClock(), Vault(state_dir / VAULT_KEY_FILE)
+    try:
+        hardware, directory = HardwareRegistry(ledger, clock), Directory(ledger, clock)
+        await hardware.load()
+        await directory.load()
+        logins = RegistryLogins(ledger, vault, clock)
+        await logins.load()
+        registries = Registries(settings.registry, logins, clock)
+        logins.tell(registries.forget)
+        yield Ground(
+            settings=settings,
+            storage=StorageLayout(settings.storage_root),
+            ledger=ledger,
+            series=series,
+            clock=clock,
+            wakeups=wakeups,
+            registry=CollectorRegistry(),
+            install=load_install(ledger, settings.storage_root),
+            hardware=hardware,
+            directory=directory,
+            hub=Hub(settings.hub, clock),
+            runner=store_runner(StorageLayout(settings.storage_root)),
+            vault=vault,
+            secrets=AttemptSecrets(ledger, vault, clock),
+            registry_logins=logins,
+            registries=registries,
+        )
+    finally:
+        ledger.close()
+        series.close()

@@ -9,6 +9,7 @@ from starforge.contract.executor import FleetView, NoRoom
 _REASONS_SHOWN: Final = 4
 _NODES_NAMED: Final = 3
 _NO_FLEET: Final = "there is no fleet"
+_UNSERVED: Final = "not served here any more: stop the job and submit it again for another fleet ('sf fleet ls')"
 _NEVER: Final = "could not run it if it were empty: stop the job and ask for less, or wait until a larger machine joins"
 
 
@@ -22,8 +23,8 @@ class WaitReason:
 
 
 def explain_unserved(fleet: str) -> WaitReason:
-    """No executor serves the fleet that the job names."""
-    return WaitReason("not served here", (fleet,))
+    """No executor serves the fleet that the job names: it was deleted, and nothing brings it back by itself."""
+    return WaitReason(_UNSERVED, (fleet,))
 
 
 def explain_no_room(view: FleetView, no_room: NoRoom) -> list[WaitReason]:

@@ -24,5 +24,8 @@ def test_of_many_reasons_four_are_told_and_the_machines_left_are_counted() -> No
 
 def test_a_fleet_without_machines_and_one_that_nobody_serves_are_told_by_name() -> None:
     away = explain_no_room(view_of(why_not="no route"), NoRoom(per_node={}))
-    assert describe_waiting([*away, explain_unserved("old")]) == "lab: no route; old: not served here"
+    assert describe_waiting([*away, explain_unserved("old")]) == (
+        "lab: no route; old: not served here any more: stop the job and submit it again for another fleet"
+        " ('sf fleet ls')"
+    )
     assert describe_waiting([]) == "there is no fleet"

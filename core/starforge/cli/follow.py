@@ -12,7 +12,7 @@ from starforge.cli.plot import draw_curve
 from starforge.cli.run import INTERRUPTED
 from starforge.cli.waiting import WaitingLine
 from starforge.client.console import Console
-from starforge.client.streams import AttemptBegins, Change, End, LogBytes, Note, Start, Waiting, follow
+from starforge.client.streams import AttemptBegins, Change, End, LogBytes, LogGap, Note, Start, Waiting, follow
 from starforge.contract.api import Curve, EventView, JobView
 from starforge.contract.curves import sort_keys
 from starforge.contract.states import JobState
@@ -98,9 +98,12 @@ def paint_state(state: str, *, err: bool = True) -> str:
     return paint(state, _STATE_COLOURS.get(state, "cyan"), colour=has_colour(err=err))
 
 
-def _show_item(item: LogBytes | Change | Waiting | Note, log: LogWriter, waiting: WaitingLine) -> None:
+def _show_item(item: LogBytes | LogGap | Change | Waiting | Note, log: LogWriter, waiting: WaitingLine) -> None:
     if isinstance(item, LogBytes):
         log.write(item.content)
+        return
+    if isinstance(item, LogGap):
+        log.leave_out(item.begin, item.end)
         return
     log.break_line()
     match item:

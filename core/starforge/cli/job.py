@@ -9,7 +9,9 @@ from starforge.cli.lazy import LazyCommand, LazyGroup
 _COMMANDS: Final = {
     "ls": LazyCommand("starforge.cli.job_views:ls", "List jobs, newest first."),
     "show": LazyCommand("starforge.cli.job_views:show", "Show everything about a job."),
-    "logs": LazyCommand("starforge.cli.job_actions:logs", "Print a job's log."),
+    "logs": LazyCommand("starforge.cli.job_logs:logs", "Print a job's log."),
+    "artifacts": LazyCommand("starforge.cli.job_files:artifacts", "List what a job left on the storage."),
+    "get": LazyCommand("starforge.cli.job_files:get", "Bring files or checkpoints of a job here."),
     "clone": LazyCommand("starforge.cli.job_clone:clone", "Make a folder with exactly the files that a job ran."),
     "stop": LazyCommand("starforge.cli.job_actions:stop", "End a job; it may write a last checkpoint."),
     "delete": LazyCommand("starforge.cli.job_actions:delete", "Remove a finished job with its logs and work."),

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import IO, Final
 
 import click
 
@@ -53,7 +53,7 @@ def _read(file: Path) -> Iterator[bytes]:
         ) from error
 
 
-def _pieces(opened: BinaryIO) -> Iterator[bytes]:
+def _pieces(opened: IO[bytes]) -> Iterator[bytes]:
     while piece := opened.read(_PIECE_BYTES):
         yield piece
 

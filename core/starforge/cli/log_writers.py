@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import click
 
-from starforge.cli.output import find_width, has_colour
+from starforge.cli.output import find_width, has_colour, warn
 from starforge.logtext.reading import LogText
 
 _ERASE_LINE: Final = "\r\x1b[2K"
@@ -20,6 +20,9 @@ class LogWriter(Protocol):
 
     def write(self, content: bytes) -> None:
         """Show the next bytes of the present attempt."""
+
+    def leave_out(self, begin: int, end: int) -> None:
+        """Say that the bytes from `begin` to `end` of the present attempt are not to be had."""
 
     def break_line(self) -> None:
         """Make room for a line of another kind, where a person looks at both."""
@@ -46,6 +49,11 @@ class TextLog:
         self._show((_ERASE_LINE if self._shown else "") + whole + tail)
         self._shown = tail
 
+    def leave_out(self, begin: int, end: int) -> None:
+        """Say so in a line of its own."""
+        self.finish()
+        self._show(f"[starforge: bytes {begin} to {end} of this log are not at the console]\n")
+
     def break_line(self) -> None:
         """Leave the line that has no end yet as it stands, and begin below it; a pipe gets the log alone."""
         if self._shown:
@@ -71,6 +79,10 @@ class RawLog:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
 
+    def leave_out(self, begin: int, end: int) -> None:
+        """Say so beside the bytes, which stay those of the job alone."""
+        warn(f"bytes {begin} to {end} of this log are not at the console: they are left out here")
+
     def break_line(self) -> None:
         """Add nothing to the job's own bytes."""
 
@@ -82,6 +94,9 @@ class NoLog:
     """Shows nothing: for a caller that waits for the end alone."""
 
     def write(self, content: bytes) -> None:
+        """Show nothing."""
+
+    def leave_out(self, begin: int, end: int) -> None:
         """Show nothing."""
 
     def break_line(self) -> None:

@@ -1,7 +1,6 @@
 """Every call of the console's API that `sf` makes, typed by the contract."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import IO, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -9,9 +8,18 @@ from pydantic import JsonValue, ValidationError
 
 import starforge
 from starforge.client.http import Body, Connection, Request
+from starforge.client.logs import (
+    LogAsk,
+    LogPart,
+    LogQuestion,
+    build_log_request,
+    build_search_query,
+    parse_log_reply,
+)
 from starforge.contract import api
 from starforge.contract.ids import Digest
 from starforge.contract.jobspec import API_VERSION, KIND, describe_faults
+from starforge.contract.logs import LogHits
 from starforge.contract.quotas import QuotaList
 from starforge.contract.versions import check_client
 from starforge.errors import NotFound, Unavailable
@@ -20,15 +28,6 @@ AnswerT = TypeVar("AnswerT", bound=api.Answer)
 
 _PAGE: Final = 100
 _PATIENT_TRIES: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class LogPart:
-    """Bytes of a log from the offset that was asked for. `ended`: nothing will be added to the log."""
-
-    content: bytes
-    received_to: int
-    ended: bool
 
 
 class Rest(NamedTuple):
@@ -157,24 +156,14 @@ class Console:
         )
         return self._send(api.EventList, request)
 
-    def log(self, job: str, offset: int, *, wait_s: int = 0, attempt: int | None = None) -> LogPart:
-        """Bytes of an attempt's log from `offset` (None: the newest attempt); waits up to `wait_s` for the first."""
-        query: dict[str, str | int] = {"offset": offset, "wait_s": wait_s}
-        if attempt is not None:
-            query["attempt"] = attempt
-        request = Request(
-            method="GET", path=f"/jobs/{quote(job, safe='')}/log", query=query, repeatable=False, wait_s=wait_s
-        )
-        reply = self.connection.send(request)
-        received_to = reply.headers.get(api.HEADER_LOG_RECEIVED_TO.lower(), "")
-        if not received_to.isdigit():
-            raise Unavailable(
-                "the answer about the log does not say how far it goes",
-                why="no StarForge console?",
-                next_step="check that the address is that of a StarForge console: sf status",
-            )
-        ended = reply.headers.get(api.HEADER_LOG_ENDED.lower(), "").lower() == "true"
-        return LogPart(reply.body, int(received_to), ended)
+    def log(self, job: str, ask: LogAsk) -> LogPart:
+        """Bytes of an attempt's log; waits for the first as long as `ask` says."""
+        return parse_log_reply(self.connection.send(build_log_request(job, ask)), ask)
+
+    def log_search(self, job: str, question: LogQuestion, start: int, attempt: int | None) -> LogHits:
+        """Lines of a log from byte `start` on that hold what is asked for, as many as one answer holds."""
+        path = f"/jobs/{quote(job, safe='')}/log/search"
+        return self._get(LogHits, path, build_search_query(question, start, attempt))
 
     def metric_keys(self, job: str) -> api.MetricKeys:
         """The job's curves by name."""

@@ -7,8 +7,9 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
-from starforge.client.console import Console, LogPart
+from starforge.client.console import Console
 from starforge.client.http import Connection
+from starforge.client.logs import LogAsk, LogPart
 from starforge.client.patience import PATIENT, Outage, Patience, take_next
 from starforge.contract.api import EventView, JobView
 from starforge.contract.states import ENDED, JobState, has_ended_for_good
@@ -35,6 +36,14 @@ class LogBytes:
     """The next bytes of the present attempt's log."""
 
     content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LogGap:
+    """A range of bytes of the present attempt's log that is not at the console."""
+
+    begin: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +76,20 @@ class End:
 
 
 AnswerT = TypeVar("AnswerT")
-Item: TypeAlias = AttemptBegins | LogBytes | Change | Waiting | Note | End
+Item: TypeAlias = AttemptBegins | LogBytes | LogGap | Change | Waiting | Note | End
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where following begins. `attempt` None takes the newest; `only_attempt` stays with it."""
+    """Where following begins. `attempt` None takes the newest; `only_attempt` stays with it.
+
+    `line` and `tail` count lines of that attempt, and go before `offset`.
+    """
 
     attempt: int | None = None
     offset: int = 0
+    line: int | None = None
+    tail: int | None = None
     only_attempt: bool = False
 
 
@@ -120,7 +134,13 @@ class _Reading:
 
     attempt: int
     offset: int
+    line: int | None = None
+    tail: int | None = None
     deadline: float | None = None
+
+    def go_to(self, offset: int) -> None:
+        """Read on there."""
+        self.offset, self.line, self.tail = offset, None, None
 
     def is_late(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
@@ -155,21 +175,26 @@ class _Follower:
             self._fetch_events(console, POLL_WAIT_S)
 
     def follow_log(self, console: Console) -> None:
-        reading = _Reading(self._await_attempt(console), self._start.offset)
+        start = self._start
+        reading = _Reading(self._await_attempt(console), start.offset, start.line, start.tail)
         if not self.stopped.is_set():
             self.items.put(AttemptBegins(reading.attempt))
         while not self.stopped.is_set():
             part = self._patiently(lambda: self._read(console, reading))
-            if part is not None and part.content:
-                reading.offset += len(part.content)
-                self.items.put(LogBytes(part.content))
+            if part is not None:
+                reading.go_to(part.next_offset)
+            if part is not None and (part.content or part.missing):
+                self.items.put(LogBytes(part.content) if part.missing is None else LogGap(*part.missing))
             elif part is not None and self._decide_after_silence(console, reading, ended=part.ended):
                 return
 
     def _read(self, console: Console, reading: "_Reading") -> LogPart:
         # Until it runs there is no log, and what it waits for is to be seen soon.
         wait_s = 1 if self._is_preparing or reading.deadline is not None else POLL_WAIT_S
-        return console.log(self._job, reading.offset, wait_s=wait_s, attempt=reading.attempt)
+        ask = LogAsk(
+            offset=reading.offset, line=reading.line, tail=reading.tail, attempt=reading.attempt, wait_s=wait_s
+        )
+        return console.log(self._job, ask)
 
     def _decide_after_silence(self, console: Console, reading: "_Reading", *, ended: bool) -> bool:
         """Whether following is over, once nothing new came for the present attempt."""
@@ -178,7 +203,8 @@ class _Follower:
             return True
         has_newer = job.attempt > reading.attempt
         if ended and has_newer and not self._start.only_attempt:
-            reading.attempt, reading.offset, reading.deadline = reading.attempt + 1, 0, None
+            reading.attempt, reading.deadline = reading.attempt + 1, None
+            reading.go_to(0)
             self.items.put(AttemptBegins(reading.attempt))
             return False
         over = is_over(job) or (self._start.only_attempt and has_newer)

@@ -38,6 +38,7 @@ class Job:
     admission: AdmissionRecord
     events: list[EventView] = field(default_factory=list)
     logs: dict[int, bytes] = field(default_factory=dict)
+    lost: tuple[int, int] = (0, 0)
     ended: set[int] = field(default_factory=set)
     curves: dict[str, list[float]] = field(default_factory=dict)
     attempts: list[AttemptView] = field(default_factory=list)
@@ -353,9 +354,22 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _show_log(self, job: Job, query: dict[str, str], _rest: list[str]) -> None:
         number, offset = int(query.get("attempt", job.view.attempt)), int(query["offset"])
+        if "line" in query or "tail" in query:
+            lines = [line + b"\n" for line in job.logs[number].removesuffix(b"\n").split(b"\n")]
+            offset = sum(map(len, lines[: int(query["line"]) - 1] if "line" in query else lines[: -int(query["tail"])]))
+        begin, end = job.lost
+        if begin <= offset < end:
+            self._send_log(job, number, (offset, end, b""), {"X-Log-Missing": f"{offset}-{end}"})
+            return
         self._wait(query, lambda: len(job.logs[number]) > offset or number in job.ended)
         content = job.logs[number][offset : offset + self.state.log_piece]
-        headers = {"X-Log-Received-To": str(len(job.logs[number])), "Content-Type": "application/octet-stream"}
+        content = content[: max(0, begin - offset)] if offset < begin else content
+        self._send_log(job, number, (offset, offset + len(content), content), {})
+
+    def _send_log(self, job: Job, number: int, part: tuple[int, int, bytes], headers: dict[str, str]) -> None:
+        offset, following, content = part
+        headers = {**headers, "X-Log-Offset": str(offset), "X-Log-Next-Offset": str(following)}
+        headers |= {"X-Log-Received-To": str(len(job.logs[number])), "Content-Type": "application/octet-stream"}
         self._send(200, content, {**headers, "X-Log-Ended": "true" if number in job.ended else "false"})
 
     def _show_outputs(self, *_: object) -> None:

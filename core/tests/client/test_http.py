@@ -5,6 +5,7 @@ import pytest
 from core.tests.client.server import TOKEN, ConsoleState, serve
 from starforge.client.console import Console, render
 from starforge.client.http import Connection, is_loopback, parse_server
+from starforge.client.logs import LogAsk
 from starforge.client.problems import AdmissionRefused, read_error
 from starforge.contract.api import Problem, RefusalView, StopRequest, SubmitRequest
 from starforge.contract.jobspec import digest_of, parse_jobspec
@@ -191,7 +192,7 @@ def test_stop_and_the_log_are_asked_as_the_contract_says(
     state.append_log(job, b"hello", ended=True)
     console.stop(job, StopRequest(grace_s=5))
     assert state.seen[-1].body == b'{"grace_s":5.0}'
-    part = console.log(job, 2)
+    part = console.log(job, LogAsk(offset=2))
     assert (part.content, part.received_to, part.ended) == (b"llo", 5, True)
 
 

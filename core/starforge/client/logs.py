@@ -1,0 +1,114 @@
+"""How bytes and hits of a log are asked for, and what the console answers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from starforge.client.http import Reply, Request
+from starforge.contract import api
+from starforge.contract.logs import (
+    HEADER_LOG_MISSING,
+    HEADER_LOG_NEXT_OFFSET,
+    HEADER_LOG_OFFSET,
+    HITS_AT_MOST,
+    LogHit,
+)
+from starforge.errors import Unavailable
+
+if TYPE_CHECKING:
+    from starforge.client.console import Console
+
+_SKIP: Final = "skip"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogAsk:
+    """From where on a log is asked for, and how long its first bytes are waited for.
+
+    `line` and `tail` count lines, and go before `offset`; `attempt` None is the newest.
+    """
+
+    offset: int = 0
+    line: int | None = None
+    tail: int | None = None
+    attempt: int | None = None
+    wait_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """Bytes of a log that begin at `offset`; reading goes on at `next_offset`.
+
+    `missing` is a range that is not at the console: there are no bytes then, and reading goes on behind it. `ended`:
+    nothing will be added to the log.
+    """
+
+    content: bytes
+    received_to: int
+    ended: bool
+    offset: int = 0
+    next_offset: int = 0
+    missing: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogQuestion:
+    """What is searched for in a log."""
+
+    text: str = ""
+    rank: int | None = None
+    attempt: int | None = None
+
+
+def build_log_request(job: str, ask: LogAsk) -> Request:
+    """The request for bytes of a log."""
+    query: dict[str, str | int] = {"offset": ask.offset, "wait_s": ask.wait_s, "gaps": _SKIP}
+    chosen = {"line": ask.line, "tail": ask.tail, "attempt": ask.attempt}
+    query |= {name: value for name, value in chosen.items() if value is not None}
+    path = f"/jobs/{quote(job, safe='')}/log"
+    return Request(method="GET", path=path, query=query, repeatable=False, wait_s=ask.wait_s)
+
+
+def parse_log_reply(reply: Reply, ask: LogAsk) -> LogPart:
+    """What was answered. Raises Unavailable for an answer that is none, or of a console that cannot count lines."""
+    received_to = reply.headers.get(api.HEADER_LOG_RECEIVED_TO.lower(), "")
+    if not received_to.isdigit():
+        raise Unavailable(
+            "the answer about the log does not say how far it goes",
+            why="no StarForge console?",
+            next_step="check that the address is that of a StarForge console: sf status",
+        )
+    offset = reply.headers.get(HEADER_LOG_OFFSET.lower(), "")
+    if not offset.isdigit() and (ask.line is not None or ask.tail is not None):
+        raise Unavailable(
+            "this console cannot begin a log at a line", why="its version is older", next_step="begin at an --offset"
+        )
+    begin = int(offset) if offset.isdigit() else ask.offset
+    following = reply.headers.get(HEADER_LOG_NEXT_OFFSET.lower(), "")
+    first, _, behind = reply.headers.get(HEADER_LOG_MISSING.lower(), "").partition("-")
+    return LogPart(
+        content=reply.body,
+        received_to=int(received_to),
+        ended=reply.headers.get(api.HEADER_LOG_ENDED.lower(), "").lower() == "true",
+        offset=begin,
+        next_offset=int(following) if following.isdigit() else begin + len(reply.body),
+        missing=(int(first), int(behind)) if first.isdigit() and behind.isdigit() else None,
+    )
+
+
+def search_log(console: "Console", job: str, question: LogQuestion) -> Iterator[LogHit]:
+    """The lines that hold what is asked for, through the whole log, as they are found."""
+    start: int | None = 0
+    attempt = question.attempt
+    while start is not None:
+        hits = console.log_search(job, question, start, attempt)
+        yield from hits.items
+        start, attempt = hits.next, hits.attempt or attempt  # a newer attempt's bytes do not go on here
+
+
+def build_search_query(question: LogQuestion, start: int, attempt: int | None) -> dict[str, str | int]:
+    """The query for the hits from a byte on."""
+    query: dict[str, str | int] = {"from": start, "limit": HITS_AT_MOST}
+    chosen = {"q": question.text or None, "rank": question.rank, "attempt": attempt}
+    return query | {name: value for name, value in chosen.items() if value is not None}

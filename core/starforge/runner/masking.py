@@ -11,9 +11,10 @@ is masked too, while a prompt that ends like a secret begins appears as if at on
 from __future__ import annotations
 
 import json
-from typing import Iterable, List, Set
+from typing import Dict, Iterable, List, Set
 
 MIN_SECRET_BYTES = 8
+_HEAD_BYTES = 8  # a place where a secret may begin is found by so many bytes of it, and only then compared whole
 
 
 def build_patterns(values: Iterable[bytes]) -> List[bytes]:
@@ -42,6 +43,11 @@ class Masker:
         self._raw = b""  # the stream's last bytes as they came: what a secret may still begin in
         self._shown = bytearray()  # the same bytes, masked
         self._emitted = 0  # how many of them were given out
+        self._begun = 0  # how many of them some secret begins with
+        self._by_head: Dict[bytes, List[bytes]] = {}
+        for pattern in self._patterns:
+            self._by_head.setdefault(pattern[:_HEAD_BYTES], []).append(pattern)
+        self._beginnings = {one[:size] for one in self._patterns for size in range(1, min(len(one), _HEAD_BYTES))}
 
     @property
     def held_bytes(self) -> int:
@@ -55,8 +61,10 @@ class Masker:
         raw = self._raw + chunk
         shown = self._shown + chunk
         for pattern in self._patterns:
-            _cover(raw, pattern, shown)
-        ready = max(len(raw) - self._undecided_bytes(raw), self._emitted)
+            # What lies before the chunk as a whole was covered when it came.
+            _cover(raw, pattern, shown, max(0, len(self._raw) - len(pattern) + 1))
+        self._begun = self._undecided_bytes(raw)
+        ready = max(len(raw) - self._begun, self._emitted)
         given = bytes(shown[self._emitted : ready])
         forget = max(0, min(len(raw) - self._longest + 1, ready))
         self._raw, self._shown, self._emitted = raw[forget:], shown[forget:], ready - forget
@@ -69,18 +77,18 @@ class Masker:
         return given
 
     def _undecided_bytes(self, raw: bytes) -> int:
-        tail = raw[-self._longest :]
-        longest = 0
-        for pattern in self._patterns:
-            for size in range(min(len(pattern) - 1, len(tail)), longest, -1):
-                if tail.endswith(pattern[:size]):
-                    longest = size
-                    break
-        return longest
+        """Count the bytes at the end that some secret begins with. Whatever does now has begun so before."""
+        first = max(len(self._raw) - self._begun, len(raw) - self._longest + 1, 0)
+        for at in range(first, len(raw) - _HEAD_BYTES + 1):
+            for pattern in self._by_head.get(raw[at : at + _HEAD_BYTES], ()):
+                if len(pattern) > len(raw) - at and pattern.startswith(raw[at:]):
+                    return len(raw) - at
+        sizes = range(min(_HEAD_BYTES - 1, len(raw)), 0, -1)
+        return next((size for size in sizes if raw[-size:] in self._beginnings), 0)
 
 
-def _cover(raw: bytes, pattern: bytes, shown: bytearray) -> None:
-    at = raw.find(pattern)
+def _cover(raw: bytes, pattern: bytes, shown: bytearray, start: int) -> None:
+    at = raw.find(pattern, start)
     while at >= 0:
         shown[at : at + len(pattern)] = b"*" * len(pattern)
         at = raw.find(pattern, at + 1)

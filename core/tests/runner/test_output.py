@@ -128,7 +128,7 @@ def test_an_engine_that_closed_the_pipe_stops_neither(attempt: Attempt) -> None:
 
 
 def test_the_masker_agrees_with_masking_the_whole_stream_at_once() -> None:
-    secrets = [b"abcabcab", b"cabcabXYZ", b"aaaaaaaaaa"]
+    secrets = [b"abcabcab", b"cabcabXYZ", b"aaaaaaaaaa", b"abcabcabXabcabcabcabcXabcaaaaaaaa"]
     seed = time.time_ns()
     chance = random.Random(seed)
     pieces = [*secrets, b"abc", b"a", b"aaaaaa", b"X"]
@@ -167,6 +167,16 @@ def test_masking_a_megabyte_takes_milliseconds() -> None:
     began = time.perf_counter()
     masker.feed(text)
     assert time.perf_counter() - began < 1.0
+
+
+def test_a_long_key_of_many_lines_slows_the_output_of_a_job_down_but_little() -> None:
+    lines = [b"%064d" % number for number in range(1000)]
+    masker = Masker(build_patterns([b"\n".join(lines)]))
+    began = time.perf_counter()
+    shown = b"".join(masker.feed(b"loss 0.123 step %d %064d\n" % (step, step % 1200)) for step in range(300))
+    shown += masker.flush()
+    assert time.perf_counter() - began < 20.0
+    assert shown.count(b"*" * 64) == 300
 
 
 @pytest.fixture

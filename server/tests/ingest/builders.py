@@ -117,11 +117,16 @@ def token_of(attempt: AttemptId) -> str:
 
 
 def secret_of(attempt: AttemptId) -> str:
-    return f"what the owner of {attempt} has set"
+    return f"owners-own-{attempt}"
+
+
+def long_secret_of(attempt: AttemptId) -> str:
+    """Longer than what is read of an engine's words beyond those that are kept, were it not stretched."""
+    return f"key of {attempt}: " + "".join(f"{number:06d}" for number in range(900))
 
 
 async def words_of(attempt: AttemptId) -> Sequence[str]:
-    return (token_of(attempt), secret_of(attempt))
+    return (token_of(attempt), secret_of(attempt), long_secret_of(attempt))
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,12 @@ from server.tests.ingest.builders import (
     metrics_line,
     open_site,
     run,
+    secret_of,
     token_of,
     write_exit,
 )
 from starforge.contract.capsule import CHECKPOINT_MANIFEST
+from starforge.contract.ids import AttemptId
 from starforge.errors import Busy
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.ingest.backfill import Backfill
@@ -137,11 +139,14 @@ def test_a_large_spool_is_read_in_turns(tmp_path: Path) -> None:
     assert run(_scenario()) == 2
 
 
-def test_names_and_notes_do_not_carry_the_attempts_token_to_its_readers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("word_of", [token_of, secret_of])
+def test_names_and_notes_do_not_carry_the_attempts_secrets_to_its_readers(
+    tmp_path: Path, word_of: Callable[[AttemptId], str]
+) -> None:
     async def _scenario() -> None:
         async with open_site(tmp_path) as site:
             attempt = await site.start_attempt()
-            token = token_of(attempt.id)
+            token = word_of(attempt.id)
             layout, out = site.storage.attempt(attempt.id), site.storage.outputs(attempt.job, 1)
             for folder in (layout.checkpoints / f"step-1-{token}", layout.checkpoints / f"half-2-{token}", out):
                 folder.mkdir(parents=True)

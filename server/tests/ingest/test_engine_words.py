@@ -1,12 +1,21 @@
 """An attempt without a record of its end: what only the engine heard becomes the end of its log."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
-from server.tests.ingest.builders import Site, ended, open_site, run, token_of, write_exit
+from server.tests.ingest.builders import (
+    Site,
+    ended,
+    long_secret_of,
+    open_site,
+    run,
+    secret_of,
+    token_of,
+    write_exit,
+)
 from starforge.contract.executor import LogChunk
 from starforge.contract.ids import AttemptId
 from starforge.errors import BackendUnreachable
@@ -98,13 +107,16 @@ def test_an_attempt_with_a_record_has_its_whole_log_in_the_spool_and_the_engine_
     run(_scenario())
 
 
-def test_the_token_is_not_among_the_words_wherever_they_are_cut(tmp_path: Path) -> None:
+@pytest.mark.parametrize("word_of", [token_of, secret_of, long_secret_of])
+def test_no_secret_is_among_the_words_wherever_they_are_cut(
+    tmp_path: Path, word_of: Callable[[AttemptId], str]
+) -> None:
     async def _scenario() -> None:
         async with open_site(tmp_path) as site:
             for extra_bytes in range(0, 60, 3):
                 attempt = await site.start_attempt(f"hash {extra_bytes}")
-                token = token_of(attempt.id).encode()
-                said = b"x" * 9000 + token + b"y" * (WORDS_BYTES - extra_bytes) + token + b"\n"
+                token = word_of(attempt.id).encode()
+                said = b"x" * 90_000 + token + b"y" * (WORDS_BYTES - extra_bytes) + token + b"\n"
                 await _finalise(site, attempt, Engine([said]))
                 log = await site.log_bytes(attempt)
                 assert len(log) <= WORDS_BYTES

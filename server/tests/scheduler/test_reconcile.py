@@ -236,11 +236,12 @@ def test_what_a_record_says_is_kept_without_the_secrets_that_it_quotes(tmp_path:
         async with open_site(tmp_path) as site:
             job, attempt = await site.running()
             site.end(attempt, 1)
-            quoted = f"refused: {site.assembly.token(attempt)}, hf_Ab3dEf6hIj9kLmN0pQrStUv"
+            words = ", ".join(await site.assembly.find_words(attempt))
+            quoted = f"refused: {words}, hf_Ab3dEf6hIj9kLmN0pQrStUv"
             site.records.exits[attempt] = dataclasses.replace(site.records.exits[attempt], message=quoted)
             await site.reconcile()
             row, (ended,) = await site.job(job), await site.attempts(job)
-            assert (row.note, ended.evidence["summary"]) == ("refused: ***, ***", "refused: ***, ***")
+            assert (row.note, ended.evidence["summary"]) == ("refused: ***, ***, ***",) * 2
 
     run(go())
 

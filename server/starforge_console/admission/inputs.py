@@ -66,7 +66,7 @@ class InputsGate:
             what = (
                 f"{START}: {asked.name} needs a whole model, and this checkpoint is an adapter (LoRA) without its base"
             )
-            why = "it names its base by a path of the job that made it, and nothing here shows that to be the same weights"
+            why = "it names its base by a path of the job that made it, and nothing shows these weights to be there"
             next_step = "let a custom job merge the two, or start from a job that trained without use_peft"
             return [self._refuse("checkpoint_adapter", what, why, next_step)]
         if made_by is None:

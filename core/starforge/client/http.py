@@ -24,6 +24,7 @@ _TIMEOUT_S: Final = 30.0
 _CONNECT_S: Final = 10.0
 _NO_SUCCESS: Final = 300
 _PARTIAL_CONTENT: Final = 206
+_DOWNLOAD_TRIES: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,20 @@ class Reply:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+class Tag:
+    """Which content of a file a download is of; `keep` is told of it once it is known."""
+
+    def __init__(self, value: str | None = None, keep: Callable[[str], object] = str) -> None:
+        self.value = value
+        self._keep = keep
+
+    def note(self, value: str | None) -> None:
+        """Take what an answer said."""
+        if value is not None and value != self.value:
+            self.value = value
+            self._keep(value)
 
 
 class Connection:
@@ -124,23 +139,28 @@ class Connection:
             raise read_error(response.status_code, headers, response.content)
         return Reply(response.status_code, headers, response.content)
 
-    def download(self, path: str, file: IO[bytes], progress: Callable[[int], object], tries: int = 8) -> None:
-        """Write what lies at `path` into the empty `file`; after a cut it goes on where it was.
+    def download(
+        self, path: str, file: IO[bytes], progress: Callable[[int], object], *, tag: "Tag | None" = None
+    ) -> None:
+        """Write what lies at `path` into `file` from its place on; after a cut it goes on where it was.
+
+        With a tag a file that has changed since begins anew, and `progress` is told what was taken back.
 
         Raises:
             StarForgeError: as `send` does.
 
         """
-        for turn in range(1, tries):
+        for turn in range(1, _DOWNLOAD_TRIES):
             try:
-                return self._download_once(path, file, progress)
+                return self._download_once(path, file, progress, tag or Tag())
             except Unavailable as error:
                 self._pause(_pause_s(error, turn))
-        return self._download_once(path, file, progress)
+        return self._download_once(path, file, progress, tag or Tag())
 
-    def _download_once(self, path: str, file: IO[bytes], progress: Callable[[int], object]) -> None:
+    def _download_once(self, path: str, file: IO[bytes], progress: Callable[[int], object], tag: "Tag") -> None:
         start = file.tell()
         headers = {"Accept": "*/*", **({"Range": f"bytes={start}-"} if start else {})}
+        headers |= {"If-Range": tag.value} if start and tag.value is not None else {}
         with self._telling_of_silence(), self._client.stream("GET", path, headers=headers) as response:
             if response.status_code >= _NO_SUCCESS:
                 told = {name.lower(): value for name, value in response.headers.items()}
@@ -148,6 +168,8 @@ class Connection:
             if start and response.status_code != _PARTIAL_CONTENT:
                 file.seek(0)
                 file.truncate()
+                progress(-start)
+            tag.note(response.headers.get("etag"))
             for piece in response.iter_bytes():
                 file.write(piece)
                 progress(len(piece))

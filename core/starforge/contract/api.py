@@ -222,6 +222,7 @@ class LogState(Answer):
     received_bytes: int
     produced_bytes: int | None = None
     missing: tuple[tuple[int, int], ...] = ()
+    removed_at: float | None = Field(default=None, description="when retention removed it; None while it is here")
 
 
 class LineageView(Answer):
@@ -335,6 +336,9 @@ class CheckpointView(Answer):
     path: str
     committed: bool
     bytes: int | None = None
+    value: float | None = Field(default=None, description="the method's primary metric at its step, where it is known")
+    best: bool = Field(default=False, description="of the committed ones the best by that metric")
+    removed_at: float | None = Field(default=None, description="when retention removed it; None while it is there")
     storage_path: str | None = Field(default=None, description="where it lies on the storage, as the console sees it")
 
 

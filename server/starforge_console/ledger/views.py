@@ -8,8 +8,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, select
 
 from starforge.errors import NotFound
+from starforge_console.domain.retention import Kind
 from starforge_console.ledger.secrets import SecretRecord, list_given
-from starforge_console.ledger.tables import attempts, events, jobs, users
+from starforge_console.ledger.tables import attempts, events, jobs, removals, users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,8 @@ class AttemptRecord:
     outputs: dict[str, Any] | None
     produced_bytes: int | None
     finalised_at: float | None
+    log_removed_at: float | None = None
+    """When retention removed the log; None while it is here."""
     secrets: tuple[SecretRecord, ...] = ()
 
 
@@ -120,7 +123,13 @@ def list_events(connection: Connection, job_id: str, after: int = 0, limit: int 
 
 def list_attempts(connection: Connection, job_id: str) -> Sequence[AttemptRecord]:
     """The job's attempts, first to newest."""
-    rows = connection.execute(select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.number)).all()
+    of_log = (removals.c.attempt == attempts.c.id) & (removals.c.kind == Kind.LOG.value)
+    rows = connection.execute(
+        select(attempts, removals.c.at.label("log_removed_at"))
+        .outerjoin(removals, of_log)
+        .where(attempts.c.job_id == job_id)
+        .order_by(attempts.c.number)
+    ).all()
     given = list_given(connection, job_id)
     return [_attempt(row, given.get(row.id, ())) for row in rows]
 
@@ -162,5 +171,6 @@ def _attempt(row: Row[Any], given: Sequence[SecretRecord]) -> AttemptRecord:
         outputs=json.loads(row.outputs) if row.outputs else None,
         produced_bytes=row.produced_bytes,
         finalised_at=row.finalised_at,
+        log_removed_at=row.log_removed_at,
         secrets=tuple(given),
     )

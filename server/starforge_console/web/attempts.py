@@ -1,18 +1,25 @@
 """A job's attempts as API and pages tell of them: which one is meant, how much of its log is here, what all left."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
 
 from starforge.contract.api import LogState, Outputs
-from starforge.contract.capsule import STREAM_LOG
+from starforge.contract.capsule import CKPT_DIRECTORY, STREAM_LOG
 from starforge.contract.ids import AttemptId
 from starforge.errors import NotFound
 from starforge.wording import count_of
 from starforge_console.assembly.layout import StorageLayout
+from starforge_console.domain.retention import CheckpointFacts, Kind, find_best, find_values
+from starforge_console.ledger.removals import Removed, list_removed
 from starforge_console.ledger.reports import list_outputs
 from starforge_console.ledger.series import stream_state
 from starforge_console.ledger.views import AttemptRecord
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.views import build_log_state, build_outputs
+
+CURVE_POINTS: Final = 20_000
 
 
 def choose_attempt(job_id: str, attempts: Sequence[AttemptRecord], number: int | None) -> AttemptRecord | None:
@@ -29,10 +36,24 @@ def choose_attempt(job_id: str, attempts: Sequence[AttemptRecord], number: int |
     )
 
 
+def require_log(attempt: AttemptRecord) -> None:
+    """Raises NotFound where retention has removed the attempt's log."""
+    if attempt.log_removed_at is not None:
+        at = datetime.fromtimestamp(attempt.log_removed_at, UTC)
+        raise NotFound(
+            f"the log of attempt {attempt.number} was removed at {at:%Y-%m-%d %H:%M} UTC",
+            why="the console keeps the logs of ended jobs for a while (FORGE_LOG_RETENTION_S)",
+            next_step="an administrator may have a backup of the console's state",
+        )
+
+
 async def load_log_state(services: ApiServices, attempt: AttemptRecord | None) -> LogState:
     """How much of the attempt's log is here; what is missing is looked for once it was read to its end."""
     if attempt is None:
         return LogState(received_bytes=0)
+    if attempt.log_removed_at is not None:
+        produced = attempt.produced_bytes
+        return LogState(received_bytes=0, produced_bytes=produced, removed_at=attempt.log_removed_at)
     received, _ = await services.series.read(lambda c: stream_state(c, attempt.id, STREAM_LOG))
     if attempt.finalised_at is None:
         return build_log_state(attempt, received, ())
@@ -42,5 +63,48 @@ async def load_log_state(services: ApiServices, attempt: AttemptRecord | None) -
 async def load_outputs(services: ApiServices, attempts: Sequence[AttemptRecord]) -> Outputs:
     """What the attempts left; of one whose spool was not read to its end yet, what it has told of."""
     reporting = [AttemptId(attempt.id) for attempt in attempts if attempt.outputs is None]
-    told = await services.ledger.read(lambda c: {attempt: list_outputs(c, attempt) for attempt in reporting})
-    return build_outputs(attempts, told, StorageLayout(services.settings.storage_root))
+    told, removed = await services.ledger.read(
+        lambda c: (
+            {attempt: list_outputs(c, attempt) for attempt in reporting},
+            list_removed(c, [attempt.id for attempt in attempts]),
+        )
+    )
+    outputs = build_outputs(attempts, told, StorageLayout(services.settings.storage_root))
+    return mark_removed(outputs, {attempt.number: removed.get(AttemptId(attempt.id), ()) for attempt in attempts})
+
+
+async def rate_checkpoints(services: ApiServices, job_id: str, method: str, outputs: Outputs) -> Outputs:
+    """The outputs with the primary metric at each checkpoint, and which of the committed ones is the best, if known."""
+    recipe = await asyncio.to_thread(services.catalog.get, method)
+    steps = sorted({one.step for one in outputs.checkpoints if one.committed})
+    if recipe is None or recipe.primary_metric is None or not steps:
+        return outputs
+    try:
+        curve = await services.curves.curve(job_id, recipe.primary_metric.key, CURVE_POINTS)
+    except NotFound:
+        return outputs
+    values = find_values(steps, curve.steps, curve.values)
+    rated = [one.model_copy(update={"value": values.get(one.step)}) for one in outputs.checkpoints]
+    facts = [
+        CheckpointFacts(path=str(index), step=one.step, committed=one.committed, value=one.value)
+        for index, one in enumerate(rated)
+        if one.removed_at is None
+    ]
+    best = find_best(facts, recipe.primary_metric.better)
+    if best is not None:
+        rated[int(best.path)] = rated[int(best.path)].model_copy(update={"best": True})
+    return outputs.model_copy(update={"checkpoints": tuple(rated)})
+
+
+def mark_removed(outputs: Outputs, removed: Mapping[int, Sequence[Removed]]) -> Outputs:
+    """The outputs with what retention removed told as such; `removed` is by the attempt's number."""
+    gone = {
+        (number, f"{CKPT_DIRECTORY}/{one.name}"): one.at
+        for number, some in removed.items()
+        for one in some
+        if one.kind is Kind.CHECKPOINT
+    }
+    if not gone:
+        return outputs
+    told = [one.model_copy(update={"removed_at": gone.get((one.attempt, one.path))}) for one in outputs.checkpoints]
+    return outputs.model_copy(update={"checkpoints": tuple(told)})

@@ -19,7 +19,7 @@ from starforge.contract.states import has_ended_for_good
 from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.ledger.views import AttemptRecord, JobRecord, list_attempts, list_events, load_job
 from starforge_console.wakeups import job_topic, stream_topic
-from starforge_console.web.attempts import choose_attempt
+from starforge_console.web.attempts import choose_attempt, require_log
 from starforge_console.web.deps import ApiServices, LogSlice, Polls, Reader, Services
 from starforge_console.web.log_lines import find_attempt
 from starforge_console.web.polls import LONGEST_WAIT_S
@@ -162,6 +162,7 @@ async def _look(services: ApiServices, job_id: str, number: int | None, asked: _
     attempt = choose_attempt(job_id, attempts, number)
     if attempt is None:
         return _LogView(job, None, None)
+    require_log(attempt)
     read = services.logs.read_part if asked.is_skipping else services.logs.read_log
     return _LogView(job, attempt, await read(attempt.id, asked.offset, LOG_BYTES))
 

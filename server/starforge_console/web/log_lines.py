@@ -10,7 +10,7 @@ from starforge.errors import InputError
 from starforge.logtext.levels import find_level
 from starforge.logtext.render import Line
 from starforge_console.ledger.views import AttemptRecord, list_attempts, load_job
-from starforge_console.web.attempts import choose_attempt
+from starforge_console.web.attempts import choose_attempt, require_log
 from starforge_console.web.deps import ApiServices, Reader, Services
 from starforge_console.web.log_search import Found, Wanted, search_log
 from starforge_console.web.log_windows import LogWindow, Missing, load_around, load_end
@@ -83,7 +83,10 @@ async def show_lines(  # noqa: PLR0913 - what is asked
 async def find_attempt(services: ApiServices, job_id: str, number: int | None) -> AttemptRecord | None:
     """The attempt that is meant; None where none was begun. Raises NotFound."""
     _, attempts = await services.ledger.read(lambda c: (load_job(c, job_id), list_attempts(c, job_id)))
-    return choose_attempt(job_id, attempts, number)
+    chosen = choose_attempt(job_id, attempts, number)
+    if chosen is not None:
+        require_log(chosen)
+    return chosen
 
 
 def _build_hits(attempt: AttemptRecord, found: Found) -> LogHits:

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from starforge.contract.api import Curve, MetricKeys, Outputs
-from starforge_console.ledger.listing import load_lines
+from starforge_console.ledger.listing import load_line, load_lines
 from starforge_console.ledger.points import KEYS_AT_MOST, count_points, search_keys
 from starforge_console.ledger.views import list_attempts, load_job
-from starforge_console.web.attempts import load_outputs
+from starforge_console.web.attempts import load_outputs, rate_checkpoints
 from starforge_console.web.deps import Reader, Services
 from starforge_console.web.points_file import CSV_RESPONSES, Keys, send_csv
 from starforge_console.web.primary_metric import find_primary
@@ -74,8 +74,9 @@ async def show_curve(
 @router.get("/jobs/{job_id}/outputs", response_model=Outputs, responses=problem_responses(401, 403, 404))
 async def list_outputs(services: Services, _account: Reader, job_id: str) -> Response:
     """The artifacts and checkpoints that the job's attempts left."""
-    _, attempts = await services.ledger.read(lambda c: (load_job(c, job_id), list_attempts(c, job_id)))
-    return _json((await load_outputs(services, attempts)).model_dump_json())
+    line, attempts = await services.ledger.read(lambda c: (load_line(c, job_id), list_attempts(c, job_id)))
+    outputs = await rate_checkpoints(services, job_id, line.recipe, await load_outputs(services, attempts))
+    return _json(outputs.model_dump_json())
 
 
 def _json(body: str) -> Response:

@@ -47,6 +47,7 @@ def built_codes() -> set[str]:
         *(f"outcome.{outcome}" for outcome in ("passed", "warned", "refused")),
         *(f"notice.{state}" for state in (JobState.SUBMITTED, JobState.PENDING)),
         *(f"error.{status}.{part}" for status in ERRORS for part in ("title", "why", "next")),
+        *(f"files.kind.{kind}" for kind in ("link", "other")),
         *(f"done.{done}" for done in ("stopped", "deleted")),
         *(f"fleets.done.{done}" for done in fleets.DONE),
         *(f"kind.{kind}" for kind in FleetKind),

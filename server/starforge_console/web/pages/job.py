@@ -12,13 +12,15 @@ from starforge_console.accounts.sign_in import check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.ledger.listing import load_history
 from starforge_console.ledger.views import list_attempts, load_job
-from starforge_console.web.attempts import choose_attempt
+from starforge_console.web.attempts import choose_attempt, require_log
 from starforge_console.web.deps import ApiServices, Services
 from starforge_console.web.lineage import load_difference
 from starforge_console.web.pages.difference_view import build_difference_view
 from starforge_console.web.pages.figures import choose_groups, load_figures
 from starforge_console.web.pages.job_view import EVENTS_SHOWN, JobPage, load_job_page
-from starforge_console.web.pages.log_view import load_log
+from starforge_console.web.pages.log import as_file
+from starforge_console.web.pages.log_view import AskedOfLog, load_log
+from starforge_console.web.pages.outputs import load_outputs_part
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed, account_of, load_form, text_of
 from starforge_console.web.primary_metric import find_primary
@@ -41,6 +43,7 @@ async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
     pages: Pages,
     services: Services,
     visit: Signed,
+    request: Request,
     job_id: str,
     *,
     view: Annotated[str, Query(max_length=20)] = "run",
@@ -72,6 +75,8 @@ async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
             "pinned": attempt is not None,
             "live": _live_address(page, None if log is not None or find else str(text.place), attempt),
         }
+    elif shown == "outputs":
+        values |= await load_outputs_part(services, page, request.query_params)
     elif shown == "lineage":
         kept = await load_difference(services, job_id)
         values["difference"] = None if kept is None else build_difference_view(kept.text, is_cut=kept.is_cut)

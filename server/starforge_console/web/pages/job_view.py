@@ -20,7 +20,7 @@ from starforge_console.ledger.lineages import load_lineage_record
 from starforge_console.ledger.listing import History, JobLine, load_history, load_lines
 from starforge_console.ledger.points import list_keys
 from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
-from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs, rate_checkpoints
+from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.views import build_attempt, build_lineage, build_waits
 
@@ -116,9 +116,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
         history=history,
         attempts=tuple(map(build_attempt, attempts)),
         lineage=build_lineage(lineage),
-        outputs=await rate_checkpoints(
-            services, job_id, lines[record.id].recipe, await load_outputs(services, attempts)
-        ),
+        outputs=await load_outputs(services, attempts),
         log=await load_log_state(services, shown),
         attempt=shown,
         inputs=inputs,

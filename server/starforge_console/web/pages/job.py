@@ -18,8 +18,7 @@ from starforge_console.web.lineage import load_difference
 from starforge_console.web.pages.difference_view import build_difference_view
 from starforge_console.web.pages.figures import choose_groups, load_figures
 from starforge_console.web.pages.job_view import EVENTS_SHOWN, JobPage, load_job_page
-from starforge_console.web.pages.log import as_file
-from starforge_console.web.pages.log_view import AskedOfLog, load_log
+from starforge_console.web.pages.log_view import load_log
 from starforge_console.web.pages.outputs import load_outputs_part
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed, account_of, load_form, text_of
@@ -113,6 +112,7 @@ async def send_log(services: Services, _visit: Signed, job_id: str, attempt: Num
             why="no attempt has been begun",
             next_step="come back when it has started; its page says what it waits for",
         )
+    require_log(chosen)
     headers = _as_file(f"{job.id}-{chosen.number}.log")
     return StreamingResponse(_pieces(services, chosen.id), media_type="application/octet-stream", headers=headers)
 

@@ -13,7 +13,6 @@ from starforge_console.web.pages import (
     job,
     jobs,
     live,
-    log,
     outputs,
     preferences,
     secrets,

@@ -130,8 +130,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif given:
             self._answer(200, b"{}")
         else:
-            realm = f'Bearer realm="http://{registry.address}/token",service="stub"'
-            self._refuse(401, "UNAUTHORIZED", "authentication required", {"WWW-Authenticate": realm})
+            self._refuse_stranger(registry)
+
+    def _refuse_stranger(self, registry: StubRegistry) -> None:
+        realm = f'Bearer realm="http://{registry.address}/token",service="stub"'
+        self._refuse(401, "UNAUTHORIZED", "authentication required", {"WWW-Authenticate": realm})
 
     def _answer_manifest(self, registry: StubRegistry, repository: str) -> None:
         if repository in _REFUSALS:
@@ -139,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif repository == "busy" and registry.asked[repository, "manifests"] <= 2:
             self._refuse(429, "TOOMANYREQUESTS", "too many requests")
         elif repository == "secret" and self.headers.get("Authorization") != f"Bearer {_KEY}":
-            self._refuse(401, "UNAUTHORIZED", "authentication required")
+            self._refuse_stranger(registry)
         else:
             if repository == "stall":
                 registry.go_on.wait()

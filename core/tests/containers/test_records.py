@@ -103,9 +103,16 @@ def test_secrets_can_be_written_again_and_are_gone_when_removed(secrets_root: Pa
     assert files.attempts() == []
 
 
-def make_facts(**changes: str) -> HostFacts:
-    given = {"engine_id": "E", "root_dir": "/a"} | changes
-    return HostFacts(cpus=1, memory_bytes=1, architecture="amd64", boot="b", limits={}, **given)
+def make_facts(engine_id: str = "E", root_dir: str = "/a") -> HostFacts:
+    return HostFacts(
+        engine_id=engine_id,
+        root_dir=root_dir,
+        cpus=1,
+        memory_bytes=1,
+        architecture="amd64",
+        boot="b",
+        limits={},
+    )
 
 
 def test_engines_of_one_machine_that_share_an_id_have_locks_of_their_own() -> None:

@@ -2,11 +2,14 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
+from starforge.contract.canonical import Json
+from starforge.recipes.columns import HEAD_BYTES, advise, explain_unfit, find_columns, list_wanted
 from starforge.recipes.faults import Fault, Place
+from starforge.recipes.model import Recipe
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _DATA_FILES: Final = tuple(
@@ -56,6 +59,21 @@ def find_format_fault(named: Named, wanted: Sequence[str]) -> Fault | None:
         return None
     shown = ", ".join(wanted)
     return Fault("data_format", f"{key} is {value}, and this method reads {shown} alone", place, "convert it first")
+
+
+def find_columns_fault(root: Path, named: Named, recipe: Recipe, values: Mapping[str, Json]) -> Fault | None:
+    """What the rows of a data file in the project lack for the method; None also where that cannot be told for sure."""
+    key, value, place = named
+    wanted = [] if is_elsewhere(value) else list_wanted(recipe, values)
+    if not wanted or not (root / value).is_file():
+        return None
+    try:
+        with (root / value).open("rb") as file:
+            found = find_columns(value, file.read(HEAD_BYTES))
+    except OSError:  # who packs it says so
+        return None
+    why = explain_unfit(wanted, found)
+    return Fault("data_columns", f"{key} is {value}, and {why}", place, advise(recipe)) if why else None
 
 
 def find_data_warning(named: Named) -> Fault | None:

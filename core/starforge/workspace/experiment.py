@@ -29,7 +29,13 @@ from starforge.recipes.model import Need, Recipe, Rule
 from starforge.recipes.rules import list_names
 from starforge.wording import count_of, describe_nearest, join_sentences
 from starforge.workspace.config import CONFIG_FILE, Config, Setting, apply_setting, read_config
-from starforge.workspace.datasets import Named, find_data_fault, find_data_warning, find_format_fault
+from starforge.workspace.datasets import (
+    Named,
+    find_columns_fault,
+    find_data_fault,
+    find_data_warning,
+    find_format_fault,
+)
 from starforge.workspace.launching import find_launch_fault
 from starforge.workspace.project import EXPERIMENTS_FOLDER, Project
 
@@ -118,6 +124,7 @@ def read_experiment(project: Project, name: str, settings: Sequence[Setting] = (
     if experiment.recipe is not None:
         _check_hyperparameters(experiment, experiment.recipe)
         _check_needs(experiment, experiment.recipe)
+        _check_columns(experiment, experiment.recipe)
         _check_against_contract(experiment, experiment.recipe)
         _check_rules(experiment, experiment.recipe, None)
         _check_launch(experiment, experiment.recipe, None)
@@ -257,6 +264,17 @@ def _check_needs(experiment: Experiment, recipe: Recipe) -> None:
         shown, place = ".".join(key), origin.key_place_of(key)
         hint = f"add {shown}: hf://OWNER/NAME, or a path in the project"
         experiment.faults.append(Fault("input_missing", f"{recipe.name} needs {what} ({shown})", place, hint))
+
+
+def _check_columns(experiment: Experiment, recipe: Recipe) -> None:
+    """What the first rows of data in the project have, once the names of its columns are known."""
+    if experiment.faults:
+        return
+    values = experiment.section("hyperparameters")
+    for key, value in list_named_inputs(experiment):
+        named = Named(key, value, experiment.config.origin.place_of(key.split(".")))
+        fault = find_columns_fault(experiment.project.root, named, recipe, values) if key != _MODEL else None
+        experiment.faults += [fault] if fault else []
 
 
 def _check_rules(experiment: Experiment, recipe: Recipe, resources: jobspec.Resources | None) -> None:

@@ -106,6 +106,19 @@ def test_data_of_a_kind_that_the_method_does_not_read_is_a_fault(sf: Sf, project
     assert "reads .parquet alone" in fault["message"]
 
 
+def test_rows_without_the_columns_that_the_method_needs_are_a_fault_at_once(sf: Sf, project: Path) -> None:
+    sf("new", "third", "--method", "trl/sft", "--image", "registry.local/train:1")
+    data, config = project / "experiments/third/data/train.jsonl", project / "experiments/third/config.yaml"
+    assert sf("validate", "third", "--json").json["ok"]
+    data.write_text('{"question": "why?", "answer": "so"}\n' * 3)
+    (fault,) = sf("validate", "third", "--json").json["errors"]
+    line = next(number for number, text in enumerate(config.read_text().splitlines(), 1) if "train.jsonl" in text)
+    assert (fault["code"], fault["line"]) == ("data_columns", line)
+    assert "its rows have answer, question; wanted are text, or messages" in fault["message"]
+    config.write_text(config.read_text().replace("hyperparameters:", "hyperparameters:\n  dataset_text_field: answer"))
+    assert sf("validate", "third", "--json").json["ok"]
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [

@@ -6,10 +6,13 @@ from typing import Final
 
 from starforge.contract.api import RefusalView
 from starforge.contract.jobspec import JobSpec
+from starforge.recipes.columns import advise, explain_unfit, list_wanted
 from starforge_console.admission.gate import Snapshot, Submission, Verdict
 from starforge_console.domain.inputs import (
     HUB_SCHEME,
     START,
+    TRAIN,
+    VALIDATION,
     CheckpointInput,
     HubInput,
     InputFault,
@@ -22,6 +25,7 @@ from starforge_console.domain.inputs import (
 )
 
 _CUSTOM: Final = "custom"
+_DATA: Final = frozenset({TRAIN, VALIDATION})
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/|hf:")
 """An address that is no `hf://`. Whether a path in the workspace is there, only the client can know."""
 
@@ -38,6 +42,7 @@ class InputsGate:
             match snapshot.stored.get(member):
                 case PathInput() | CheckpointInput() as found:
                     against.append(f"{member}: {describe_input(found)}")
+                    refusals += self._check_columns(member, found, submission.spec, snapshot)
                 case InputFault() as fault:
                     refusals.append(self._refuse(fault.code, f"{member}: {fault.what}", fault.why, fault.next_step))
                 case None:
@@ -56,6 +61,20 @@ class InputsGate:
             what = f"{member}: {text!r} leads out of the workspace"
             return [self._refuse("input_outside", what, next_step="name a path inside of it, without '..'")]
         return []
+
+    def _check_columns(
+        self, member: str, found: PathInput | CheckpointInput, spec: JobSpec, snapshot: Snapshot
+    ) -> list[RefusalView]:
+        """Whether the rows of a data file have what the method needs, where both are known."""
+        recipe = snapshot.catalog.get(spec.spec.recipe.name)
+        if recipe is None or member not in _DATA or isinstance(found, CheckpointInput):
+            return []
+        asked = recipe.at(spec.spec.framework.version)
+        why = explain_unfit(list_wanted(asked, spec.spec.hyperparameters), found.columns)
+        if not why:
+            return []
+        what = f"{member}: {found.path} does not fit {asked.name}"
+        return [self._refuse("data_columns", what, why, advise(asked))]
 
     def _check_start(self, spec: JobSpec, snapshot: Snapshot) -> list[RefusalView]:
         """Whether the method can begin with what the other one left behind; custom jobs know best what they read."""

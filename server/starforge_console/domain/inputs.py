@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, TypeAlias
@@ -52,10 +52,14 @@ class HubInput:
 
 @dataclass(frozen=True, slots=True)
 class PathInput:
-    """A file or folder below a data root. Both are as they are written, not as links resolve."""
+    """A file or folder below a data root. Both are as they are written, not as links resolve.
+
+    `columns` are those of its first rows, where somebody looked and they are known; they say nothing of what it is.
+    """
 
     path: str
     root: str
+    columns: frozenset[str] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import stat
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -11,6 +13,7 @@ from typing import Final
 from starforge.contract.ids import JobId
 from starforge.contract.jobspec import parse_jobspec
 from starforge.errors import NodeFault, NotFound
+from starforge.recipes.columns import HEAD_BYTES, find_columns
 from starforge.runner.checkpoints import Committed, find_committed, find_newest
 from starforge_console.assembly.inputs import find_real_path
 from starforge_console.assembly.layout import StorageLayout
@@ -51,7 +54,9 @@ class StoredInputs:
             found = find_real_path(given)
         except NodeFault as error:
             return InputFault("input_root_away", error.what, error.why, "ask an administrator")
-        return found if isinstance(found, InputFault) else given
+        if isinstance(found, InputFault):
+            return found
+        return replace(given, columns=_look_into(found, Path(os.path.realpath(root))))
 
     def find_checkpoint(self, reference: str) -> CheckpointInput | InputFault:
         """The committed checkpoint of `run/JOB/checkpoint[@step=N]`, or why there is none."""
@@ -89,6 +94,26 @@ class StoredInputs:
         """Where each attempt keeps its checkpoints, newest attempt first."""
         roots = {number: self._storage.attempt_number(job, number).checkpoints for number in range(attempts, 0, -1)}
         return {number: root for number, root in roots.items() if root.is_dir() and not root.is_symlink()}
+
+
+def _look_into(file: Path, root: Path) -> frozenset[str] | None:
+    """The columns of a data file, from its beginning; None for anything else.
+
+    Whoever may write there may exchange it meanwhile: what was opened is looked at only if it lies below the root.
+    """
+    try:
+        opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        place = Path(os.readlink(f"/proc/self/fd/{opened}"))  # noqa: PTH115 - a magic link, whose text is the answer
+        if not stat.S_ISREG(os.fstat(opened).st_mode) or not place.is_relative_to(root):
+            return None
+        return find_columns(file.name, os.read(opened, HEAD_BYTES))
+    except OSError:
+        return None
+    finally:
+        os.close(opened)
 
 
 def _find_newest(root: Path) -> Committed | None:

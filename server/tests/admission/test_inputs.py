@@ -103,7 +103,7 @@ def test_paths_and_checkpoints_are_pinned_as_they_were_found() -> None:
 SFT = load_catalog()["trl/sft"]
 
 
-def sft(**members: Any) -> dict[str, list[str]]:
+def sft(stored: dict[str, Any] | None = None, **members: Any) -> dict[str, list[str]]:
     asked = {
         "recipe": {"name": SFT.name, "version": SFT.version, "digest": SFT.digest},
         "framework": {"kind": "trl", "version": SFT.framework_versions[0], "image": "train:1"},
@@ -112,7 +112,7 @@ def sft(**members: Any) -> dict[str, list[str]]:
         "data": {"train": "data/train.jsonl"},
         "resources": {"pools": [{"gpus_per_node": 1}]},
     }
-    return dict(decide(spec(**(asked | members)), fleet(node("here", gpus=8))))
+    return dict(decide(spec(**(asked | members)), fleet(node("here", gpus=8)), stored=stored or {}))
 
 
 @pytest.mark.parametrize(
@@ -127,6 +127,18 @@ def sft(**members: Any) -> dict[str, list[str]]:
 )
 def test_hyperparameters_are_checked_whatever_the_client_was(hyperparameters: Any, codes: list[str]) -> None:
     assert sft(hyperparameters=hyperparameters) == ({"catalog": codes} if codes else {})
+
+
+@pytest.mark.parametrize(
+    ("columns", "codes"),
+    [(["question"], ["data_columns"]), (["messages", "id"], []), (None, [])],
+)
+def test_rows_on_the_storage_that_the_method_cannot_read_are_refused_at_once(
+    columns: list[str] | None, codes: list[str]
+) -> None:
+    seen = PathInput("/data/x.jsonl", "/data", None if columns is None else frozenset(columns))
+    said = sft(data={"train": "/data/x.jsonl"}, stored={"data.train": seen})
+    assert said == ({"inputs": codes} if codes else {})
 
 
 @pytest.mark.parametrize("data", [{}, {"validation": "data/test.json"}])

@@ -1,5 +1,6 @@
 """Paths below the data roots and checkpoints of other jobs, as they lie on the storage."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +68,22 @@ def test_what_no_job_may_read_is_refused_with_its_own_code(
     (tmp_path / "data-too" / "x").mkdir(parents=True)
     path = text if text.startswith("/") else f"{tmp_path}/{text}"
     assert code(stored.find_path(path)) == wanted
+
+
+def test_the_columns_of_a_data_file_are_told_and_nothing_else_is_opened(stored: StoredInputs, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "a.jsonl").write_text('{"prompt": "x", "answer": "y"}\n')
+    (data / "b.jsonl").symlink_to("a.jsonl")
+    os.mkfifo(data / "c.jsonl")
+
+    def columns(name: str) -> object:
+        found = stored.find_path(str(data / name))
+        assert isinstance(found, PathInput)
+        return found.columns
+
+    assert columns("a.jsonl") == columns("b.jsonl") == {"prompt", "answer"}
+    assert columns("c.jsonl") is None
+    assert columns("v2") is None
 
 
 def begin(ledger: Database) -> JobId:

@@ -230,7 +230,10 @@ def find_peak_kb(pid: int) -> int:
     "sends", ["os.kill(os.getppid(), signal.SIGTERM)", "os.system('kill -INT %d; sleep 20' % os.getppid())"]
 )
 def test_a_term_that_the_job_sends_its_runner_is_its_own_doing(attempt: Attempt, sends: str, interpreter: str) -> None:
-    process = attempt.python(f"import os, signal, time\n{sends}\ntime.sleep(60)").start(interpreter)
+    # Before that the runner cannot tell who sends: while it starts a process, no signal is blocked.
+    until_started = 'while b"started" not in open("../spool/events.jsonl", "rb").read(): time.sleep(0.01)'
+    code = f"import os, signal, time\n{until_started}\n{sends}\ntime.sleep(60)"
+    process = attempt.python(code).start(interpreter)
     process.communicate(timeout=30)
 
     record = attempt.record()

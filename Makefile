@@ -29,7 +29,7 @@ fix: dev ## Apply what the formatter, the linter and the document generators can
 
 .PHONY: test
 test: dev ## Everything but the end-to-end legs: unit, property, conformance, one real engine
-	@tools/needs.sh engine interpreters rsync tini
+	@tools/needs.sh engine interpreters registry rsync tini
 	@$(PY) -m tools.legs test
 
 .PHONY: test-fast
@@ -79,5 +79,5 @@ lock: dev ## Write requirements.lock anew from the declared dependencies
 
 .PHONY: ci
 ci: check ## What continuous integration runs: the checks and every leg marked ci in tests/floors.toml
-	@tools/needs.sh engine interpreters rsync tini browser systemd
+	@tools/needs.sh engine interpreters registry rsync tini browser systemd
 	@$(PY) -m tools.legs --ci

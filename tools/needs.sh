@@ -13,13 +13,14 @@ package_of() {
     venv) echo python3-venv ;;
     engine) echo "docker.io iproute2 iptables util-linux" ;; # a private one: networks and namespaces of its own
     interpreters) echo pypy3 ;; # a second Python beside the system's own, and an older one
+    registry) echo docker-registry ;; # images are asked for at a real one
     rsync) echo rsync ;; # the recipe for a backup is tried
     tini) echo tini ;;
     frameworks) ;; # no package: pip fetches what the images of training frameworks hold
     clock) echo libfaketime ;; # a daemon whose clock is wrong
     browser) echo "chromium fonts-noto-cjk" ;;
     systemd) echo "systemd systemd-sysv dbus" ;; # its files, for machines of tests that run it
-    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters clock rsync tini browser systemd frameworks" >&2; exit 2 ;;
+    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters clock registry rsync tini browser systemd frameworks" >&2; exit 2 ;;
   esac
 }
 
@@ -28,6 +29,7 @@ is_present() {
     venv) "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ;;
     engine) has_all dockerd docker containerd runc ip iptables unshare nsenter setpriv mount ;;
     interpreters) has_second_interpreter ;;
+    registry) has_all docker-registry ;;
     rsync) has_all rsync ;;
     frameworks) .venv/bin/python -m tools.framework_image ;;
     clock) compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null ;;

@@ -256,7 +256,7 @@ def _build_scheduler(
         job_user=_job_user(settings),
         token_key=_token_key(ground),
         secrets=ground.secrets,
-        images=AttemptImages(ground.ledger, ground.registries),
+        images=AttemptImages(ground.registries),
         usage_period_s=settings.policy.system_metrics_s or None,
     )
     return Scheduler(

@@ -34,6 +34,7 @@ from starforge_console.domain.outputs import decide_outputs, list_earlier_output
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.endings import list_lost_attempts
 from starforge_console.ledger.fleets import Fleet
+from starforge_console.ledger.image_pins import load_image_pins
 from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.jobs import load_spec
 from starforge_console.ledger.lineages import note_assembled
@@ -93,13 +94,18 @@ class Assembler:
                 the owner's or the login for the image's registry cannot be had.
 
         """
-        text, inputs, lost = await self._ledger.read(
-            lambda c: (load_spec(c, job.id), load_inputs(c, job.id), list_lost_attempts(c, job.id))
+        text, inputs, lost, pins = await self._ledger.read(
+            lambda c: (
+                load_spec(c, job.id),
+                load_inputs(c, job.id),
+                list_lost_attempts(c, job.id),
+                load_image_pins(c, job.id),
+            )
         )
         self._require_had(inputs)
         spec = parse_jobspec(json.loads(text))
         given = await self._settings.secrets.open_for(job.attempt.id, spec.spec.secrets)
-        image = await self._settings.images.choose_for(job.id, spec.spec.framework.image)
+        image = await self._settings.images.choose(spec.spec.framework.image, pins)
         request, runner = await asyncio.to_thread(self._prepare, spec, inputs, job, lost)
         capsule = request.capsule_digest
         await self._ledger.write(lambda c: note_assembled(c, request.attempt, capsule, runner))

@@ -3,13 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from starforge.contract.ids import JobId
 from starforge.contract.launch import RegistryLogin
 from starforge.errors import LaunchRefused
 from starforge_console.domain.images import choose_image, find_question
 from starforge_console.errors import SealBroken, VaultUnusable
-from starforge_console.ledger.database import Database
-from starforge_console.ledger.image_pins import load_image_pins
+from starforge_console.ledger.image_pins import ImagePins
 
 
 class KnowsRegistries(Protocol):
@@ -33,18 +31,16 @@ class ImageToLaunch:
 class AttemptImages:
     """The images of attempts."""
 
-    def __init__(self, ledger: Database, registries: KnowsRegistries) -> None:
-        self._ledger = ledger
+    def __init__(self, registries: KnowsRegistries) -> None:
         self._registries = registries
 
-    async def choose_for(self, job: JobId, image: str) -> ImageToLaunch:
-        """What `image` of the job's spec means to its next attempt, pinned as far as its content is known.
+    async def choose(self, image: str, pins: ImagePins) -> ImageToLaunch:
+        """What `image` of a spec means to the job's next attempt, pinned as far as its content is known.
 
         Raises:
             LaunchRefused: the login for its registry is kept here and cannot be opened.
 
         """
-        pins = await self._ledger.read(lambda c: load_image_pins(c, job))
         question = find_question(image)
         is_asked = question is not None and self._registries.is_asked(question.registry)
         try:

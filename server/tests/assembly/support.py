@@ -145,7 +145,7 @@ async def open_yard(
         job_user=OWNER,
         token_key=b"k" * 32,
         secrets=AttemptSecrets(ledger, Vault(folder / "vault-key"), HandClock()),
-        images=AttemptImages(ledger, KnownRegistries()),
+        images=AttemptImages(KnownRegistries()),
     )
     try:
         await ledger.write(lambda connection: _admit(connection, spec or SPEC, inputs))

@@ -45,7 +45,7 @@ def prepare(folder: Path, *writes: Write, registries: KnownRegistries | None = N
         async with open_yard(folder) as yard:
             for write in writes:
                 await yard.ledger.write(write)
-            yard.change(images=AttemptImages(yard.ledger, registries or KnownRegistries()))
+            yard.change(images=AttemptImages(registries or KnownRegistries()))
             return await yard.assembler.prepare(in_flight())
 
     return asyncio.run(prepare_now())

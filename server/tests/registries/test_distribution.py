@@ -12,9 +12,12 @@ from starforge.contract.launch import RegistryLogin, Secret
 from starforge_console.domain.images import Denied, ImageAnswer, NoSuchTag, Resolved
 from starforge_console.registries.asking import KEPT_S
 
-pytestmark = pytest.mark.skipif(
-    BINARY is None, reason="docker-registry is not installed: a registry that the tests play stands in for it"
-)
+pytestmark = [
+    pytest.mark.registry,
+    pytest.mark.skipif(
+        BINARY is None, reason="docker-registry is not installed: a registry that the tests play stands in for it"
+    ),
+]
 
 
 def test_an_open_registry_tells_what_a_tag_means_now(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from starforge.recipes.catalog import (
     load_template,
     render_compiled,
 )
+from starforge.runner.packed import NameSets
 
 MANIFEST = """\
 name: demo/fit
@@ -143,6 +144,12 @@ def test_a_fresh_custom_experiment_trains_and_leaves_curve_checkpoint_and_artifa
     )
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (tmp_path / "report.jsonl").read_text().splitlines()]
+    names = NameSets()
+    for line in lines:
+        if "packed" in line:
+            line.update(json.loads(names.unpack(line)))
+        elif "keys" in line:
+            names.learn(line)
     losses = [line["values"]["loss"] for line in lines if "loss" in line.get("values", {})]
     assert len(losses) == 60
     assert losses[-1] < 0.8 * losses[0]

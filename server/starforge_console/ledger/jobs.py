@@ -13,6 +13,7 @@ from starforge.errors import Conflict, NotFound
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
 from starforge_console.ledger.fleets import is_deleted
 from starforge_console.ledger.inputs import list_starting_from, write_inputs
+from starforge_console.ledger.kept_tables import removals
 from starforge_console.ledger.lineages import Lineage, keep_lineage
 from starforge_console.ledger.moves import Change, Guard, JobRef, enter, move, note_timeline
 from starforge_console.ledger.pools import write_pools
@@ -26,7 +27,6 @@ from starforge_console.ledger.tables import (
     idempotency,
     jobs,
     lineages,
-    removals,
 )
 
 

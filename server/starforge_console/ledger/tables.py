@@ -272,18 +272,6 @@ attempt_secrets = Table(
 )
 """What each attempt was given of its owner's secrets."""
 
-removals = Table(
-    "removals",
-    ledger,
-    Column("attempt", Text, ForeignKey("attempts.id"), primary_key=True),
-    Column("kind", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("at", Float, nullable=False),
-    Column("bytes", BigInteger),
-    Column("done_at", Float, index=True),
-)
-"""What retention removed of an attempt: written before anything goes, `done_at` once all of it has gone."""
-
 nodes = Table(
     "nodes",
     ledger,

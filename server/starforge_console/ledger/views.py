@@ -9,8 +9,9 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from starforge.errors import NotFound
 from starforge_console.domain.retention import Kind
+from starforge_console.ledger.kept_tables import removals
 from starforge_console.ledger.secrets import SecretRecord, list_given
-from starforge_console.ledger.tables import attempts, events, jobs, removals, users
+from starforge_console.ledger.tables import attempts, events, jobs, users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,36 @@
+"""Tables of what is kept for a while: examples that jobs report, and what retention removed."""
+
+from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, LargeBinary, Table, Text
+
+from starforge_console.ledger.tables import ledger, series
+
+removals = Table(
+    "removals",
+    ledger,
+    Column("attempt", Text, ForeignKey("attempts.id"), primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("bytes", BigInteger),
+    Column("done_at", Float, index=True),
+)
+"""What retention removed of an attempt: written before anything goes, `done_at` once all of it has gone."""
+
+samples = Table(
+    "samples",
+    series,
+    Column("job_id", Text, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    # Where in the attempt's events the report begins: read twice, it is kept once.
+    Column("at_byte", BigInteger, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("step", BigInteger, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("rows", Integer, nullable=False),
+    Column("left_out", Integer, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    # zstd of a JSON list
+    Column("content", LargeBinary, nullable=False),
+    Index("ix_samples_job_id_name_step", "job_id", "name", "step"),
+)
+"""Rows of text that a job reported at a step."""

@@ -42,7 +42,9 @@ router = APIRouter(tags=["series"])
 JobIds = Annotated[
     list[Annotated[str, StringConstraints(max_length=40)]], Query(alias="job", min_length=1, max_length=RUNS_AT_MOST)
 ]
-Keys = Annotated[list[Annotated[str, StringConstraints(max_length=KEY_CHARACTERS)]], Query(alias="key", max_length=KEYS_AT_MOST)]
+Keys = Annotated[
+    list[Annotated[str, StringConstraints(max_length=KEY_CHARACTERS)]], Query(alias="key", max_length=KEYS_AT_MOST)
+]
 
 
 @router.get("/compare", response_model=Comparison, responses=problem_responses(401, 403, 404))

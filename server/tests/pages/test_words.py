@@ -57,6 +57,7 @@ def built_codes() -> set[str]:
         *(f"advice.{status}" for status in STATUSES if status != "ready"),
         *(f"act.{act}" for act in Act),
         *(f"ask.{act}.{part}" for act in Act for part in ("title", "what", "do")),
+        *(f"curves.axis.{axis}" for axis in ("step", "relative", "wall")),
         *(f"catalog.better.{better}" for better in ("lower", "higher")),
         *(f"catalog.type.{kind}" for kind in get_args(ParameterType)),
         *(f"group.{group}" for group in catalog.GROUPS),

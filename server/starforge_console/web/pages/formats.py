@@ -16,6 +16,7 @@ from starforge_console.web.i18n.words import Words
 _THOUSAND: Final = 1000
 _SMALL: Final = 1e-3
 _LARGE: Final = 1e5
+_UNITS: Final = {"_percent": "%", "_celsius": "°C", "_w": "W"}
 SPACE: Final = "\u00a0"
 """A no-break space: a figure and its unit stay together."""
 
@@ -57,6 +58,17 @@ def figure(value: float | str | None) -> str:
     if number == 0 or _SMALL <= abs(number) < _LARGE:
         return f"{number:.4g}" if abs(number) < _THOUSAND else f"{number:,.0f}"
     return f"{number:.2e}"
+
+
+def reading(value: float | str | None, key: str) -> str:
+    """The value of a metric in the unit that its key ends with, where it ends with one."""
+    text, number = figure(value), None if value is None else float(value)
+    if number is None or not math.isfinite(number):
+        return text
+    if key.endswith(("_bytes", "_bytes_per_s")):
+        return size(number) + ("/s" if key.endswith("_per_s") else "")
+    unit = next((sign for end, sign in _UNITS.items() if key.endswith(end)), "")
+    return f"{text}{SPACE}{unit}" if unit else text
 
 
 def iso(at: float) -> str:

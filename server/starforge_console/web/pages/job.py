@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from starforge.errors import NotFound
 from starforge_console.accounts.sign_in import check_scope
@@ -15,24 +15,20 @@ from starforge_console.ledger.views import list_attempts, load_job
 from starforge_console.web.attempts import choose_attempt, require_log
 from starforge_console.web.deps import ApiServices, Services
 from starforge_console.web.lineage import load_difference
+from starforge_console.web.pages.curves import CurveChoice, Keys, load_curves_part
 from starforge_console.web.pages.difference_view import build_difference_view
-from starforge_console.web.pages.figures import choose_groups, load_figures
 from starforge_console.web.pages.job_view import EVENTS_SHOWN, JobPage, load_job_page
 from starforge_console.web.pages.log_view import load_log
 from starforge_console.web.pages.outputs import load_outputs_part
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed, account_of, load_form, text_of
-from starforge_console.web.primary_metric import find_primary
 
 VIEWS: Final = ("run", "outputs", "config", "admission", "lineage", "history")
 KEY_LENGTH: Final = 200
 PIECE_BYTES: Final = 1 << 20
-KEYS_AT_MOST: Final = 24
-POINTS: Final = 1000
 
 router = APIRouter(include_in_schema=False)
 
-Keys = Annotated[list[str], Query(max_length=KEYS_AT_MOST)]
 Event = Annotated[int | None, Query(ge=0, le=1 << 62)]
 Number = Annotated[int | None, Query(ge=1, le=1_000_000)]
 
@@ -50,6 +46,8 @@ async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
     log: Annotated[int | None, Query(ge=0, le=1 << 53)] = None,
     find: Annotated[str, Query(max_length=200)] = "",
     keys: Keys = [],  # noqa: B006 - read only
+    group: Annotated[str, Query(max_length=256)] = "",
+    metric: Annotated[str, Query(max_length=200)] = "",
     before: Event = None,
     after: Event = None,
     done: Annotated[str, Query(max_length=20)] = "",
@@ -61,14 +59,9 @@ async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
     values: dict[str, Any] = {"nav": "jobs", "page": page, "history": page.history, "view": shown, "may": may}
     values["once"] = secrets.token_urlsafe(16)
     if shown == "run":
-        primary = await find_primary(services.catalog, page.line.recipe)
-        figures = await load_figures(services.curves, job_id, choose_groups(page.keys, keys, primary))
         text = await load_log(services.logs, page.attempt, log, find)
         values |= {
-            "figures": figures,
-            "drawn": [figure for figure in figures if figure.is_curve or not page.has_ended],
-            "told": [figure for figure in figures if page.has_ended and not figure.is_curve],
-            "chosen": {line.key for figure in figures for line in figure.lines},
+            "curves": await load_curves_part(services, page, CurveChoice(keys, group, metric.strip())),
             "log": text,
             "find": find,
             "pinned": attempt is not None,
@@ -86,19 +79,6 @@ async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
     if done == "rerun" and page.lineage.rerun_of:
         values["done"] = "job.rerun_done"
     return pages.look.page(visit, "job.html", **values)
-
-
-@router.get("/jobs/{job_id}/curves")
-async def send_curves(services: Services, _visit: Signed, job_id: str, key: Keys = []) -> Response:  # noqa: B006 - read only
-    """The points of some curves, for the page's script."""
-    curves = {}
-    for one in key:
-        try:
-            curve = await services.curves.curve(job_id, one, POINTS)
-        except NotFound:
-            continue
-        curves[one] = {"steps": curve.steps, "values": curve.values, "total": curve.total_points}
-    return JSONResponse(curves, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
 @router.get("/jobs/{job_id}/log.txt")

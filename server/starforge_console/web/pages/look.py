@@ -58,6 +58,7 @@ class Look:
             "duration": formats.duration,
             "figure": formats.figure,
             "moment": formats.moment,
+            "reading": formats.reading,
             "short_digest": formats.short_digest,
             "since": formats.since,
             "size": formats.size,

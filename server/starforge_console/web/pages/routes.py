@@ -6,6 +6,8 @@ from starforge_console.web.deps import ApiServices
 from starforge_console.web.pages import (
     assets,
     catalog,
+    compare,
+    curves,
     fleet_delete,
     fleet_live,
     fleet_nodes,
@@ -26,6 +28,8 @@ MODULES = (
     preferences,
     jobs,
     job,
+    curves,
+    compare,
     outputs,
     catalog,
     fleets,

@@ -49,7 +49,7 @@ def sf(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     """Run `sf` with these words in `folder`."""
 
     def run(*words: str, stdin: str = "") -> Result:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main(list(words))

@@ -11,7 +11,7 @@ from starforge_console.ledger.secrets import Recipient, find_secrets, keep_given
 VALUE = "hf_a-value-that-nobody-may-see"
 
 
-@pytest.mark.parametrize(("language", "title"), [("en", "Secrets"), ("zh-Hans", "密钥")])
+@pytest.mark.parametrize(("language", "title"), [("en", "Secrets"), ("zh-Hans", "机密")])
 def test_a_secret_is_set_listed_and_removed_by_forms_and_its_value_is_never_shown(
     console: ConsoleUnderTest, language: str, title: str
 ) -> None:

@@ -14,7 +14,7 @@ from starforge.cli.waiting import WaitingLine
 from starforge.client.console import Console
 from starforge.client.streams import AttemptBegins, Change, End, LogBytes, LogGap, Note, Start, Waiting, follow
 from starforge.contract.api import Curve, EventView, JobView
-from starforge.contract.curves import sort_keys
+from starforge.contract.curves import is_of_system, sort_keys
 from starforge.contract.states import JobState
 from starforge.errors import Bug, StarForgeError
 from starforge.logtext import clean, clean_line
@@ -68,21 +68,23 @@ def find_plot(console: Console, job: str) -> str | None:
     """The curve that says most, drawn for the terminal; None when the job reported none, or it cannot be had."""
     try:
         known = console.metric_keys(job)
-        if not known.keys:
+        training = {key: points for key, points in known.keys.items() if not is_of_system(key)}
+        if not training:
             return None
-        curve = console.curve(job, sort_keys(known.keys, known.primary)[0], CURVE_POINTS)
+        curve = console.curve(job, sort_keys(training, known.primary)[0], CURVE_POINTS)
     except StarForgeError as error:
         note(f"the curve is missing: {error}")
         return None
     return describe_curve(curve)
 
 
-def describe_curve(curve: Curve) -> str:
-    """The curve, drawn for the terminal; a value that was reported once is told in a line."""
+def describe_curve(curve: Curve, name: str = "") -> str:
+    """The curve, drawn for the terminal under its key or `name`; a value that was reported once is told in a line."""
+    called = clean_line(name or curve.key)
     if curve.total_points == 1:
-        return f"{clean_line(curve.key)} is {float(curve.values[0]):.4g} at step {curve.steps[0]}, reported once"
+        return f"{called} is {float(curve.values[0]):.4g} at step {curve.steps[0]}, reported once"
     values = [float(value) for value in curve.values]
-    title = f"{clean_line(curve.key)} ({count_of(curve.total_points, 'point')})"
+    title = f"{called} ({count_of(curve.total_points, 'point')})"
     return draw_curve(curve.steps, values, title=title, width=find_width() or _DEFAULT_WIDTH)
 
 

@@ -23,19 +23,24 @@ def draw_curve(steps: Sequence[float], values: Sequence[float], *, title: str, w
     if not points:
         return f"{title}: no finite value"[:width]
     low, high = min(value for _, value in points), max(value for _, value in points)
-    labels = (_number(high), _number(low))
+    labels = (render_number(high), render_number(low))
     margin = max(map(len, labels))
     columns = width - margin - 2
     cells = _plot(points, columns, height)
-    last = f"{title}  last {_number(points[-1][1])} at step {_number(points[-1][0])}"
+    last = f"{title}  last {render_number(points[-1][1])} at step {render_number(points[-1][0])}"
     lines = [(last + (", with values that are not finite" if missing else ""))[:width]]
     for index, row in enumerate(cells):
         label = {0: labels[0], height - 1: labels[1]}.get(index, "")
         lines.append(f"{label:>{margin}} ┤{''.join(chr(_EMPTY + cell) for cell in row)}")
-    first_step, last_step = _number(points[0][0]), _number(points[-1][0])
+    first_step, last_step = render_number(points[0][0]), render_number(points[-1][0])
     gap = max(1, columns - len(first_step) - len(last_step))
     lines.append(" " * (margin + 2) + first_step + " " * gap + last_step)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def render_number(value: float | str | None) -> str:
+    """A value in a few digits; `nan`, `inf` and `-inf` by their names, a dash where there is none."""
+    return "-" if value is None else value if isinstance(value, str) else f"{value:.4g}"
 
 
 def _plot(points: Sequence[tuple[float, float]], columns: int, height: int) -> list[list[int]]:
@@ -68,7 +73,3 @@ def _connect(start: tuple[int, int], end: tuple[int, int]) -> list[tuple[int, in
         (round(start[0] + (end[0] - start[0]) * i / length), round(start[1] + (end[1] - start[1]) * i / length))
         for i in range(length + 1)
     ]
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}"

@@ -1,6 +1,6 @@
 """Every call of the console's API that `sf` makes, typed by the contract."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -17,6 +17,7 @@ from starforge.client.logs import (
     parse_log_reply,
 )
 from starforge.contract import api
+from starforge.contract.comparing import Comparison
 from starforge.contract.ids import Digest
 from starforge.contract.jobspec import API_VERSION, KIND, describe_faults
 from starforge.contract.logs import LogHits
@@ -165,13 +166,26 @@ class Console:
         path = f"/jobs/{quote(job, safe='')}/log/search"
         return self._get(LogHits, path, build_search_query(question, start, attempt))
 
-    def metric_keys(self, job: str) -> api.MetricKeys:
-        """The job's curves by name."""
-        return self._get(api.MetricKeys, f"/jobs/{quote(job, safe='')}/metrics")
+    def metric_keys(self, job: str, text: str = "") -> api.MetricKeys:
+        """The job's curves by name; those that hold `text`, whatever its case."""
+        query = {"q": text} if text else {}
+        return self._get(api.MetricKeys, f"/jobs/{quote(job, safe='')}/metrics", query)
 
-    def curve(self, job: str, key: str, points: int) -> api.Curve:
-        """One curve with about `points` points."""
-        return self._get(api.Curve, f"/jobs/{quote(job, safe='')}/metrics/{quote(key, safe='')}", {"points": points})
+    def curve(self, job: str, key: str, points: int, attempt: int | None = None) -> api.Curve:
+        """One curve with about `points` points; of one attempt alone if asked."""
+        query = {"points": points} | ({} if attempt is None else {"attempt": attempt})
+        return self._get(api.Curve, f"/jobs/{quote(job, safe='')}/metrics/{quote(key, safe='')}", query)
+
+    def compare(self, jobs: Sequence[str], keys: Sequence[str], points: int) -> Comparison:
+        """Runs side by side; without keys, by the metric that says most of all of them."""
+        return self._get(Comparison, "/compare", {"job": jobs, "key": keys, "points": points})
+
+    def save_metrics(self, job: str, keys: Sequence[str], file: IO[bytes]) -> None:
+        """Write every point of the job's curves, or of those named, into `file` as CSV."""
+        asked = "&".join(f"key={quote(key, safe='')}" for key in keys)
+        self.connection.download(
+            f"/jobs/{quote(job, safe='')}/metrics.csv" + (f"?{asked}" if asked else ""), file, _quietly
+        )
 
     def outputs(self, job: str) -> api.Outputs:
         """The job's artifacts and checkpoints."""
@@ -186,7 +200,9 @@ class Console:
         """Remove a finished job's record, logs and work."""
         self.connection.send(Request(method="DELETE", path=f"/jobs/{quote(job, safe='')}", repeatable=False))
 
-    def _get(self, kind: type[AnswerT], path: str, query: Mapping[str, str | int] | None = None) -> AnswerT:
+    def _get(
+        self, kind: type[AnswerT], path: str, query: Mapping[str, str | int | Sequence[str]] | None = None
+    ) -> AnswerT:
         return self._send(kind, Request(method="GET", path=path, query=query or {}))
 
     def _send(self, kind: type[AnswerT], request: Request) -> AnswerT:
@@ -199,3 +215,7 @@ class Console:
                 why=describe_faults(error),
                 next_step="check that the address is that of a StarForge console of a near version: sf status",
             ) from error
+
+
+def _quietly(_count: int) -> None:
+    """Nobody watches."""

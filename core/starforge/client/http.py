@@ -3,7 +3,7 @@
 import contextlib
 import ipaddress
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import IO, Final, Self
@@ -36,7 +36,7 @@ class Request:
 
     method: str
     path: str
-    query: Mapping[str, str | int] = field(default_factory=dict)
+    query: Mapping[str, str | int | Sequence[str]] = field(default_factory=dict)
     json: object = None
     body: Callable[[], Body] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -223,6 +223,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _route(self, path: str, query: dict[str, str], body: bytes, *, cut: bool) -> None:
         answer = self.state.answers.get(f"{self.command} {path}")
+        if isinstance(answer, bytes):
+            self._send(200, answer, {"Content-Type": "text/plain"})
+            return
         if answer is not None:
             self._json(answer)
             return

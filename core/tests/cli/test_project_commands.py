@@ -106,6 +106,25 @@ def test_data_of_a_kind_that_the_method_does_not_read_is_a_fault(sf: Sf, project
     assert "reads .parquet alone" in fault["message"]
 
 
+def test_a_file_that_holds_a_token_is_refused_by_name_and_line_and_never_by_value(sf: Sf, project: Path) -> None:
+    token = "ghp_" + "aB3dE5fG7h" * 3 + "iJ9kL1"
+    (project / "push.py").write_text(f"import os\nTOKEN = '{token}'\n")
+    (project / ".aws").mkdir()
+    result = sf("pack", "first", "--json")
+    assert (result.code, [one["path"] for one in result.json["refused"]]) == (1, ["push.py"])
+    assert result.json["refused"][0]["reason"].startswith(
+        "line 2 holds a token of GitHub: take it out, or write !push.py"
+    )
+    (project / ".aws/credentials").write_text("[default]\n")
+    shown = sf("pack", "first")
+    assert (shown.code, shown.out) == (1, "")
+    assert "refused: .aws/credentials: looks like a secret (keys of AWS)" in shown.err
+    (project / ".sfignore").write_text(".aws/\n!push.py\n")
+    allowed = sf("pack", "first")
+    assert allowed.code == 0
+    assert token not in result.out + result.err + shown.out + shown.err + allowed.out + allowed.err
+
+
 def test_rows_without_the_columns_that_the_method_needs_are_a_fault_at_once(sf: Sf, project: Path) -> None:
     sf("new", "third", "--method", "trl/sft", "--image", "registry.local/train:1")
     data, config = project / "experiments/third/data/train.jsonl", project / "experiments/third/config.yaml"

@@ -137,7 +137,7 @@ def test_what_a_job_left_is_shown_as_text(console: ConsoleUnderTest, client: Tes
     for page in (run, outputs):
         assert "<script>alert" not in page
         assert "&lt;script&gt;alert(1)&lt;/script&gt;\ufffd" in page
-    assert "<code>red\u2400</code>" in run
+    assert '<span class="t-red">red</span>\u2400</code>' in run
 
 
 def test_a_committed_checkpoint_is_shown_with_its_place_and_how_to_start_from_it(
@@ -169,38 +169,6 @@ def test_outputs_from_after_a_lost_attempt_are_shown_apart_with_the_reason(
     assert f'<code title="{folder}/out/model.bin">model.bin</code>' in page
     assert f'<code title="{folder}/out-2/model.bin">out-2/model.bin</code>' in page
     assert page.count("What lies in out-2 was left since the attempt before it was lost with its machine") == 1
-
-
-def test_the_log_is_downloaded_as_it_was_written(console: ConsoleUnderTest, client: TestClient, job: JobId) -> None:
-    attempt = begin(console, job).attempt
-    assert attempt is not None
-    console.logs.written[attempt] = b"<b>\xff\x00\r\n" * 400_000
-    answer = client.get(f"/jobs/{job}/log.txt")
-    assert answer.content == console.logs.written[attempt]
-    assert answer.headers["content-disposition"] == f'attachment; filename="{job}-1.log"'
-    assert answer.headers["content-type"] == "application/octet-stream"
-
-
-def test_a_long_log_is_shown_from_its_end_and_walked_back_in_windows(
-    console: ConsoleUnderTest, client: TestClient, job: JobId
-) -> None:
-    attempt = begin(console, job).attempt
-    assert attempt is not None
-    console.logs.written[attempt] = b"".join(b"line %06d\n" % number for number in range(30_000))
-    page = client.get(f"/jobs/{job}").text
-    assert "line 029999" in page
-    earlier = re.search(r"log=(\d+)#log", page)
-    assert earlier is not None
-    assert "Later lines" in client.get(f"/jobs/{job}?log={earlier[1]}").text
-    assert "line 000000" in client.get(f"/jobs/{job}?log=0").text
-
-
-def test_the_log_is_searched_across_pieces(console: ConsoleUnderTest, client: TestClient, job: JobId) -> None:
-    attempt = begin(console, job).attempt
-    assert attempt is not None
-    console.logs.written[attempt] = b"x" * ((1 << 20) - 3) + b"\nNeedle one\n" + b"hay\n" * 10 + b"needle two"
-    page = client.get(f"/jobs/{job}", params={"find": "needle"}).text
-    assert "2 lines hold “needle”" in page
 
 
 @pytest.mark.parametrize("language", ["en", "zh-Hans"])

@@ -41,7 +41,7 @@ def test_an_attempt_that_does_not_exist_has_no_stream_and_nobody_says_that_the_j
 ) -> None:
     job = running(console)
     client = reader(served, console)
-    for path, last in (("?attempt=2&pinned=1", ""), ("?pinned=1", ""), ("?attempt=1&pinned=1", "1.9.0")):
+    for path, last in (("?attempt=2&pinned=1", ""), ("?pinned=1", ""), ("?attempt=1&pinned=1", "1.9.0-1")):
         answer = client.get(f"/live/jobs/{job}{path}", headers={"Last-Event-ID": last} if last else {})
         assert (answer.status_code, "has no attempt" in answer.text) == (404, True)
 

@@ -51,26 +51,26 @@ def test_an_event_is_one_block_whatever_stands_in_it() -> None:
 
 def test_lines_are_told_as_they_come_and_the_place_goes_along(served: Served, console: ConsoleUnderTest) -> None:
     job, attempt = running(console)
-    follower = Follower(reader(served, console), f"/live/jobs/{job}?attempt=1&log=0")
+    follower = Follower(reader(served, console), f"/live/jobs/{job}?attempt=1&log=0-1")
     follower.wait("Running")
     write(console, attempt, b"first\nnext, ")
     follower.wait("<code>first</code>")
     follower.wait("<code>next, </code>")
     write(console, attempt, b"whole\n")
     follower.wait("<code>next, whole</code>")
-    assert follower.last_number.endswith(".1.18")
+    assert follower.last_number.endswith(".1.18-3")
 
 
 def test_who_comes_back_gets_what_was_missed_and_nothing_twice(served: Served, console: ConsoleUnderTest) -> None:
     job, attempt = running(console)
     client = reader(served, console)
     write(console, attempt, b"one\ntwo\n")
-    first = Follower(client, f"/live/jobs/{job}?attempt=1&log=0")
+    first = Follower(client, f"/live/jobs/{job}?attempt=1&log=0-1")
     first.wait("<code>two</code>")
     write(console, attempt, b"three\n")
     first.wait("<code>three</code>")
     write(console, attempt, b"four\n")
-    again = Follower(client, f"/live/jobs/{job}?attempt=1&log=0", last="1.1.8")
+    again = Follower(client, f"/live/jobs/{job}?attempt=1&log=0-1", last="1.1.8-3")
     again.wait("<code>four</code>")
     assert "<code>three</code>" in again.text
     assert "<code>two</code>" not in again.text
@@ -90,7 +90,7 @@ def test_a_new_attempts_log_begins_at_its_beginning(served: Served, console: Con
     first = begin(console, job)
     assert first.attempt is not None
     write(console, first.attempt, b"of the first\n")
-    follower = Follower(reader(served, console), f"/live/jobs/{job}?attempt=1&log=0")
+    follower = Follower(reader(served, console), f"/live/jobs/{job}?attempt=1&log=0-1")
     follower.wait("of the first")
     go(console, go(console, first, Reason.INTERRUPTED, retry_at=console.clock.now()), Reason.RETRIED)
     second = begin(console, job).attempt
@@ -117,7 +117,7 @@ def test_a_row_is_told_when_its_job_changes_and_the_list_when_it_grows(
 def test_a_reader_far_behind_is_taken_to_the_end(served: Served, console: ConsoleUnderTest) -> None:
     job, attempt = running(console)
     write(console, attempt, b"old line\n" * 300_000 + b"newest\n")
-    follower = Follower(reader(served, console), f"/live/jobs/{job}?attempt=1&log=0")
+    follower = Follower(reader(served, console), f"/live/jobs/{job}?attempt=1&log=0-1")
     follower.wait("<code>newest</code>")
     assert "were passed over" in follower.text
     assert len(follower.text) < 2_000_000
@@ -138,7 +138,9 @@ def test_a_job_that_is_deleted_ends_its_stream_with_a_word(served: Served, conso
 
 def test_streams_end_when_the_console_ends(served: Served, console: ConsoleUnderTest) -> None:
     job, _ = running(console)
-    followers = [Follower(reader(served, console, f"reader{n}"), f"/live/jobs/{job}?attempt=1&log=0") for n in range(3)]
+    followers = [
+        Follower(reader(served, console, f"reader{n}"), f"/live/jobs/{job}?attempt=1&log=0-1") for n in range(3)
+    ]
     for follower in followers:
         follower.wait("Running")
     began = time.monotonic()

@@ -158,7 +158,8 @@ class Logs:
 
     async def find_missing(self, attempt: str, produced_bytes: int | None = None) -> tuple[tuple[int, int], ...]:
         here = len(self.written.get(attempt, b""))
-        return ((here, produced_bytes),) if produced_bytes is not None and produced_bytes > here else ()
+        lost = (self.lost[attempt],) if attempt in self.lost else ()
+        return (*lost, (here, produced_bytes)) if produced_bytes is not None and produced_bytes > here else lost
 
     async def remove_logs(self, attempts: Sequence[str]) -> None:
         self.removed += attempts

@@ -25,9 +25,10 @@ from starforge_console.wakeups import JOBS, QUEUE, job_topic, stream_topic
 from starforge_console.web.attempts import choose_attempt
 from starforge_console.web.deps import ApiServices, Polls, Services
 from starforge_console.web.i18n.words import Words
+from starforge_console.web.log_windows import Missing
 from starforge_console.web.pages.job_view import JobPage, has_ended, load_job_page
 from starforge_console.web.pages.jobs import PAGE_SIZE, TABS, count_of
-from starforge_console.web.pages.log_lines import Place, parse_place, split_log
+from starforge_console.web.pages.log_lines import LogPiece, Place, parse_place, show_missing, split_log
 from starforge_console.web.pages.look import Look
 from starforge_console.web.pages.seats import take_seat
 from starforge_console.web.pages.services import Pages, PageServices
@@ -35,6 +36,7 @@ from starforge_console.web.pages.visit import SESSION_COOKIE, Signed, Visit
 from starforge_console.web.sse import News, Stream, answer_stream, encode_event
 
 LOG_PIECE_BYTES: Final = 128 << 10
+JUMP_BYTES: Final = 64 << 10
 BEHIND_BYTES: Final = 1 << 20
 """A reader who is further behind is taken to the log's end: nobody reads a megabyte of lines as they come."""
 PARTS: Final = ("state", "actions", "notice", "facts", "history", "attempts", "lineage", "log_state")
@@ -42,7 +44,7 @@ RECENT_EVENTS: Final = 500
 OVER: Final = "over"
 """The event after which a page's script does not come back."""
 _NUMBER: Final = re.compile(r"[0-9]{1,16}")
-_BACK: Final = re.compile(r"([0-9]{1,16})\.([0-9]{1,6})\.([0-9]{1,16}s?|-)")
+_BACK: Final = re.compile(r"([0-9]{1,16})\.([0-9]{1,6})\.([0-9]{1,16}-[0-9]{1,16}s?|-)")
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(take_seat)])
 
@@ -93,7 +95,7 @@ async def follow_job(  # noqa: PLR0913 - where the page stands
     *,
     job_id: str,
     attempt: Number = 0,
-    log: Annotated[str, Query(max_length=20)] = "-",
+    log: Annotated[str, Query(max_length=40)] = "-",
     pinned: str = "",
 ) -> Response:
     """Parts of the job's page that change, the lines of its log, and that its curves have grown."""
@@ -244,10 +246,10 @@ class _JobReader:
         self._go_to_newest(page)
         if self.place is None:
             return [], False
-        attempt, place, words = self.attempt_id, self.place, self.visit.words
-        key = ("log", attempt, place, words.language)
+        shown, place, words = _Shown(self.job_id, self.attempt, self.attempt_id), self.place, self.visit.words
+        key = ("log", shown, place, words.language)
         news = await self.pages.hub.look(
-            key, since, lambda: read_log_news(self.services, self.pages.look, words, attempt, place)
+            key, since, lambda: read_log_news(self.services, self.pages.look, words, shown, place)
         )
         tail, self.tail, self.place = self.tail, news.tail, news.place
         return ([news.text] if news.has_lines or tail != news.tail else []), news.more
@@ -263,6 +265,15 @@ class _JobReader:
 
 
 @dataclass(frozen=True, slots=True)
+class _Shown:
+    """Whose log is read: links to its lines name job and attempt."""
+
+    job_id: str
+    number: int
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True)
 class LogNews:
     """The next lines of a log as a fragment, and where reading goes on."""
 
@@ -273,19 +284,26 @@ class LogNews:
     more: bool
 
 
-async def read_log_news(services: ApiServices, look: Look, words: Words, attempt: str, place: Place) -> LogNews:
+async def read_log_news(services: ApiServices, look: Look, words: Words, shown: _Shown, place: Place) -> LogNews:
     """What follows `place`; where that is far behind, the end of the log and how much was passed over."""
-    if not attempt:
+    if not shown.attempt:
         return LogNews("", place, "", has_lines=False, more=False)
-    piece, passed = await services.logs.read_log(attempt, place.offset, LOG_PIECE_BYTES), 0
-    if piece.received_to - place.offset > BEHIND_BYTES:
-        begun, place = place, Place(piece.received_to - LOG_PIECE_BYTES, skipping=True)
+    logs, passed = services.logs, 0
+    part = await logs.read_part(shown.attempt, place.offset, LOG_PIECE_BYTES)
+    if part.received_to - place.offset > BEHIND_BYTES:
+        begun, offset = place, part.received_to - JUMP_BYTES
+        place = Place(offset, await logs.number_of(shown.attempt, offset), skipping=True)
         passed = place.offset - begun.offset
-        piece = await services.logs.read_log(attempt, place.offset, LOG_PIECE_BYTES)
-    at_end = place.offset + len(piece.content) >= piece.received_to
-    split = split_log(piece.content, place, ended=piece.ended and at_end)
+        part = await logs.read_part(shown.attempt, place.offset, LOG_PIECE_BYTES)
+    at_end = part.next_offset >= part.received_to
+    if part.gap is not None:
+        following = Place(part.next_offset, await logs.number_of(shown.attempt, part.next_offset))
+        split = LogPiece((show_missing(Missing(*part.gap)),), None, following)
+    else:
+        split = split_log(part.content, place, ended=part.ended and at_end)
+    values = {"lines": split.lines, "tail": split.tail, "passed": passed}
     return LogNews(
-        text=look.part(words, "live_log.html", lines=split.lines, tail=split.tail, passed=passed),
+        text=look.part(words, "live_log.html", job_id=shown.job_id, number=shown.number, **values),
         place=split.place,
         tail="" if split.tail is None else str(split.tail),
         has_lines=bool(split.lines or passed),

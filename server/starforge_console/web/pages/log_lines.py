@@ -1,48 +1,52 @@
-"""Raw bytes of a log as lines that are safe on a page: each line's last state, without colours, of bounded length."""
+"""Lines of a log as a page shows them, and where a page that is open reads on."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from starforge.errors import InputError
-from starforge.logtext.render import render_bytes
+from starforge.logtext.levels import Level, find_level
+from starforge.logtext.records import build_record
+from starforge.logtext.render import Line, Span, render_record
+from starforge_console.web.log_windows import Missing
 
 LINE_BYTES: Final = 64 << 10
-"""A line that is longer without an end is cut, and what follows of it is passed over."""
-SHOWN_CHARACTERS: Final = 4000
+"""A line that is longer without an end is shown as far as it goes, and what follows of it is passed over."""
 
-_PLACE: Final = re.compile(r"([0-9]{1,16})(s?)")
-_ERROR: Final = re.compile(
-    r"\b(?:error|exception|traceback|fatal|critical|panic|segmentation fault|killed)\b|\b\w+(?:Error|Exception)\b",
-    re.IGNORECASE,
-)
-_WARNING: Final = re.compile(r"\bwarn(?:ing)?\b|\w+Warning\b", re.IGNORECASE)
-_GAP: Final = "[starforge: "
+_PLACE: Final = re.compile(r"([0-9]{1,16})-([0-9]{1,16})(s?)")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where reading goes on. `skipping`: inside a line that was cut, so that the rest of it is passed over."""
+    """Where reading goes on, and in which line that is. `skipping`: its rest is passed over."""
 
     offset: int
+    number: int = 1
     skipping: bool = False
 
     def __str__(self) -> str:
-        return f"{self.offset}{'s' if self.skipping else ''}"
+        return f"{self.offset}-{self.number}{'s' if self.skipping else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line as it is shown. `level` is "", `warn`, `err` or `gap`; `was_cut`: it is longer than what is shown."""
+    """A line as it is shown. `missing` makes it the place of a range of bytes that are not here, without a number."""
 
-    text: str
-    level: str = ""
-    was_cut: bool = False
+    number: int | None
+    spans: tuple[Span, ...]
+    level: Level = ""
+    missing: Missing | None = None
+
+    @property
+    def text(self) -> str:
+        """What it says, without colours."""
+        return "".join(span.text for span in self.spans)
 
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """Whole lines, the line that has no end yet, and where reading goes on: before that line."""
+    """Whole lines, the line that has no end yet, and where reading goes on."""
 
     lines: tuple[LogLine, ...]
     tail: LogLine | None
@@ -54,37 +58,44 @@ def parse_place(text: str) -> Place:
     found = _PLACE.fullmatch(text)
     if found is None:
         raise InputError(f"{text[:40]!r} is no place in a log", next_step="load the page again")
-    return Place(int(found[1]), bool(found[2]))
+    return Place(int(found[1]), int(found[2]), bool(found[3]))
+
+
+def show_items(items: Iterable[Line | Missing]) -> tuple[LogLine, ...]:
+    """The items of a window as a page shows them."""
+    return tuple(show_missing(item) if isinstance(item, Missing) else show_line(item) for item in items)
+
+
+def show_line(line: Line) -> LogLine:
+    """A line as a page shows it."""
+    return LogLine(line.number, line.spans, find_level(line.text))
+
+
+def show_missing(missing: Missing) -> LogLine:
+    """The place of what is missing."""
+    return LogLine(None, (), "gap", missing)
 
 
 def split_log(content: bytes, place: Place, *, ended: bool = False) -> LogPiece:
     """The lines of `content`, which begins at `place`. `ended`: nothing follows, so the last line is whole."""
-    at = 0
+    at, number = 0, place.number
     if place.skipping:
         end = content.find(b"\n")
         if end < 0:
-            return LogPiece((), None, Place(place.offset + len(content), not ended))
-        at = end + 1
+            return LogPiece((), None, Place(place.offset + len(content), number, not ended))
+        at, number = end + 1, number + 1
     *whole, rest = content[at:].split(b"\n")
-    lines = [build_line(line) for line in whole]
+    lines = [_show(line, number + index) for index, line in enumerate(whole)]
+    number += len(whole)
+    begin = place.offset + len(content) - len(rest)
+    if len(rest) > LINE_BYTES:
+        # Of a progress bar what was written over is not read again.
+        over = max(0, rest.rfind(b"\r", 0, len(rest) - 1))
+        rest, begin = rest[over:], begin + over
     if rest and (ended or len(rest) > LINE_BYTES):
-        lines.append(build_line(rest, was_cut=not ended))
-        return LogPiece(tuple(lines), None, Place(place.offset + len(content), not ended))
-    tail = build_line(rest) if rest else None
-    return LogPiece(tuple(lines), tail, Place(place.offset + len(content) - len(rest)))
+        return LogPiece((*lines, _show(rest, number)), None, Place(begin + len(rest), number, not ended))
+    return LogPiece(tuple(lines), _show(rest, number) if rest else None, Place(begin, number))
 
 
-def build_line(raw: bytes, *, was_cut: bool = False) -> LogLine:
-    """One line: of what carriage returns wrote over one another, the last state."""
-    last = next((state for state in reversed(raw.split(b"\r")) if state.strip()), b"")
-    text = "".join(span.text for span in render_bytes(last[:LINE_BYTES]))
-    was_cut = was_cut or len(text) > SHOWN_CHARACTERS or len(last) > LINE_BYTES
-    return LogLine(text[:SHOWN_CHARACTERS], _level_of(text[:SHOWN_CHARACTERS]), was_cut)
-
-
-def _level_of(text: str) -> str:
-    if text.startswith(_GAP):
-        return "gap"
-    if _ERROR.search(text):
-        return "err"
-    return "warn" if _WARNING.search(text) else ""
+def _show(raw: bytes, number: int) -> LogLine:
+    return show_line(render_record(build_record(raw, number, 0)))

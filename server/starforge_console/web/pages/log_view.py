@@ -1,84 +1,111 @@
-"""The part of a log that a page shows: its end, a window further up, or the lines that hold a text."""
+"""The part of a log that a page shows: its end, lines around one, or what a search found."""
 
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Query
 
 from starforge_console.ledger.views import AttemptRecord
 from starforge_console.web.deps import LogReader
-from starforge_console.web.pages.log_lines import LogLine, Place, build_line, split_log
+from starforge_console.web.log_search import Hit, Wanted, search_log
+from starforge_console.web.log_windows import LINES_SHOWN, LogWindow, find_first_error, load_around, load_end
+from starforge_console.web.pages.log_lines import LogLine, Place, show_items, show_line
 
-WINDOW_BYTES: Final = 64 << 10
-LINES_SHOWN: Final = 500
-FEW_LINES: Final = 50
-SEARCHED_BYTES: Final = 8 << 20
-HITS_SHOWN: Final = 200
-PIECE_BYTES: Final = 1 << 20
+HITS_SHOWN: Final = 100
+SEARCHES_A_PAGE: Final = 8
+"""So many steps of a search one request makes at most: 256 MiB of plain lines."""
+BEFORE: Final = 30
+"""So many lines stand before the one that a link leads to."""
+LARGEST: Final = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class LogAsked:
+    """What a reader asks of a log: a line, its first error, or the lines that hold a text or that a rank wrote."""
+
+    line: int | None = None
+    is_error: bool = False
+    find: str = ""
+    rank: int | None = None
+    start: int = 0
+    attempt: int | None = None
+
+    @property
+    def is_search(self) -> bool:
+        """Whether lines are looked for."""
+        return bool(self.find) or self.rank is not None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the end of the log is shown as it grows."""
+        return self.line is None and not self.is_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogView:
-    """Lines of a log. `earlier` and `later` are where the windows before and after begin; None where there are none.
+    """Lines of a log and hits of a search.
 
-    `place` is where a live log goes on. `searched_bytes` is how much was looked through for `hits`.
+    `earlier` and `later` are lines that the windows before and after begin with; None where there are none. `place` is
+    where a live log goes on. `target` is the line that was asked for, None where there is no such line.
     """
 
+    asked: LogAsked = field(default_factory=LogAsked)
     lines: tuple[LogLine, ...] = ()
     tail: LogLine | None = None
     place: Place = field(default_factory=lambda: Place(0))
     earlier: int | None = None
     later: int | None = None
-    is_end: bool = True
-    hits: int | None = None
-    searched_bytes: int = 0
-
-    @property
-    def first_error(self) -> int | None:
-        """The number of the first line here that speaks of an error."""
-        return next((number for number, line in enumerate(self.lines) if line.level == "err"), None)
+    target: int | None = None
+    hits: tuple[Hit, ...] = ()
+    hits_next: int | None = None
+    searched_to: int = 0
 
 
-async def load_log(logs: LogReader, attempt: AttemptRecord | None, start: int | None, find: str) -> LogView:
-    """What is to be shown of the attempt's log; `start` asks for a window, `find` for the lines that hold it."""
+async def parse_log_asked(  # noqa: PLR0913, PLR0917 - one parameter a wish
+    line: Annotated[int | None, Query(ge=1, le=LARGEST)] = None,
+    at: Annotated[str, Query(max_length=20)] = "",
+    find: Annotated[str, Query(max_length=200)] = "",
+    rank: Annotated[str, Query(max_length=5, pattern="[0-9]*")] = "",
+    start: Annotated[int, Query(alias="from", ge=0, le=LARGEST)] = 0,
+    attempt: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+) -> LogAsked:
+    """The reader's wishes as a page's address tells them; an empty field of the form wishes nothing."""
+    return LogAsked(line, at == "error", find, int(rank) if rank else None, start, attempt)
+
+
+AskedOfLog = Annotated[LogAsked, Depends(parse_log_asked)]
+
+
+async def load_log(logs: LogReader, attempt: AttemptRecord | None, asked: LogAsked) -> LogView:
+    """What is to be shown of the attempt's log."""
     if attempt is None or attempt.log_removed_at is not None:
-        return LogView()
-    state = await logs.read_log(attempt.id, 0, 0)
-    if find:
-        return await _search(logs, attempt.id, state.received_to, find)
-    if start is not None:
-        return await _load_window(logs, attempt.id, min(start, state.received_to), WINDOW_BYTES)
-    view = await _load_window(logs, attempt.id, max(0, state.received_to - WINDOW_BYTES), WINDOW_BYTES)
-    if len(view.lines) < FEW_LINES and view.earlier is not None:
-        # Lines so long that few of them fill the window: look further back.
-        view = await _load_window(logs, attempt.id, max(0, state.received_to - PIECE_BYTES), PIECE_BYTES)
-    return replace(view, lines=view.lines[-LINES_SHOWN:])
+        return LogView(asked=asked)
+    line = await find_first_error(logs, attempt.id) if asked.is_error else asked.line
+    if line is None:
+        window = await load_end(logs, attempt.id)
+    else:
+        window = await load_around(logs, attempt.id, line, BEFORE, LINES_SHOWN)
+    found = await load_hits(logs, attempt.id, asked) if asked.is_search else {}
+    return LogView(asked=asked, target=line, **describe_window(window), **found)
 
 
-async def _load_window(logs: LogReader, attempt: str, begin: int, size_bytes: int) -> LogView:
-    piece = await logs.read_log(attempt, begin, size_bytes)
-    is_end = begin + len(piece.content) >= piece.received_to
-    split = split_log(piece.content, Place(begin, skipping=begin > 0), ended=piece.ended and is_end)
-    return LogView(
-        lines=split.lines,
-        tail=split.tail if is_end else None,
-        place=split.place,
-        earlier=max(0, begin - WINDOW_BYTES) if begin > 0 else None,
-        later=None if is_end else begin + len(piece.content),
-        is_end=is_end,
-    )
+def describe_window(window: LogWindow) -> dict[str, Any]:
+    """A window as members of a view."""
+    place = Place(window.place.offset, window.place.number)
+    tail = None if window.open_line is None else show_line(window.open_line)
+    lines = show_items(window.items)
+    return {"lines": lines, "tail": tail, "place": place, "earlier": window.earlier, "later": window.later}
 
 
-async def _search(logs: LogReader, attempt: str, received_to: int, find: str) -> LogView:
-    wanted, begin = find.encode().lower(), max(0, received_to - SEARCHED_BYTES)
-    offset, rest = begin, b""
-    hits: list[bytes] = []
-    while True:
-        piece = await logs.read_log(attempt, offset, PIECE_BYTES)
-        *lines, rest = (rest + piece.content).split(b"\n")
-        hits += [line for line in lines if wanted in line.lower()]
-        if not piece.content:
+async def load_hits(logs: LogReader, attempt: str, asked: LogAsked) -> dict[str, Any]:
+    """The next hits of a search as members of a view; a long log is searched in steps, so many a request."""
+    wanted, hits = Wanted(text=asked.find, rank=asked.rank), list[Hit]()
+    start: int | None = asked.start
+    searched_to = asked.start
+    for _ in range(SEARCHES_A_PAGE):
+        if start is None or len(hits) >= HITS_SHOWN:
             break
-        offset += len(piece.content)
-        rest = rest[-PIECE_BYTES:]
-    hits += [rest] if rest and wanted in rest.lower() else []
-    shown = tuple(build_line(line) for line in hits[-HITS_SHOWN:])
-    return LogView(lines=shown, hits=len(hits), searched_bytes=offset - begin, is_end=False)
+        found = await search_log(logs, attempt, wanted, start, HITS_SHOWN - len(hits))
+        hits += found.hits
+        start, searched_to = found.next_offset, found.searched_to
+    return {"hits": tuple(hits), "hits_next": start, "searched_to": searched_to}

@@ -15,6 +15,7 @@ from starforge_console.web.pages import (
     job,
     jobs,
     live,
+    log,
     outputs,
     preferences,
     secrets,
@@ -38,6 +39,7 @@ MODULES = (
     tokens,
     secrets,
     live,
+    log,
     fleet_live,
 )
 

@@ -13,13 +13,14 @@ unless `init(all_ranks=True)` asked for them. Standard library alone, Python 3.8
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
 import time
 from array import array
 from binascii import b2a_base64
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sized, Tuple, Union
 
 from starforge.contract.bounds import LINE_BYTES
 
@@ -47,6 +48,9 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circula
 _MOST_KEYS = 10_000  # a training that makes up names without end does not fill the memory
 _MOST_SETS = 256  # of names that were reported together
 _PLAIN = frozenset((float, int))
+_MOST_ROWS = 64  # of one call of samples
+_MOST_CHARACTERS = 8192  # of one of their texts
+_ROOM_BYTES = 4096  # of a line beside its rows
 _now = time.time
 
 
@@ -135,8 +139,18 @@ def init(hparams: Optional[Mapping[str, Any]] = None, *, all_ranks: bool = False
 
 
 def samples(rows: Iterable[Mapping[str, Any]], step: Optional[int] = None, name: str = "samples") -> bool:
-    """Report examples of what the model gives, such as [{"prompt": …, "completion": …}]."""
-    return _event("samples", name=name, step=_line.step if step is None else step, rows=rows)
+    """Report examples of what the model gives, such as [{"prompt": …, "completion": …}].
+
+    At most 64 rows of one call are reported, and of a long text its beginning.
+    """
+    try:
+        if not _line.is_open():
+            return False
+        kept, left_out = _bound_rows(rows)
+    except Exception as error:  # noqa: BLE001 - reporting never raises into a training
+        return _line.warn(f"samples was dropped: {type(error).__name__}: {error}")
+    told = {"name": name, "step": _line.step if step is None else step, "rows": kept}
+    return _event("samples", **told, **({"left_out": left_out} if left_out else {}))
 
 
 def total_steps(count: int) -> bool:
@@ -243,6 +257,35 @@ def _event(kind: str, **members: Any) -> bool:  # noqa: ANN401 - JSON values
         return _line.write(_encode(document) + "\n")
     except Exception as error:  # noqa: BLE001 - reporting never raises into a training
         return _line.warn(f"{kind} was dropped: {type(error).__name__}: {error}")
+
+
+def _bound_rows(rows: Iterable[Mapping[str, Any]]) -> Tuple[List[Any], int]:
+    """Give as many rows as fit into one line, their texts cut, and how many are left out (as far as that is known)."""
+    count = len(rows) if isinstance(rows, Sized) else None
+    kept = [_build_plain(row) for row in itertools.islice(rows, _MOST_ROWS + 1)]
+    count = len(kept) if count is None else count
+    most = _MOST_CHARACTERS
+    kept = kept[:_MOST_ROWS]
+    while True:
+        kept = [_cut_texts(row, most) for row in kept]
+        if len(_encode(kept)) < LINE_BYTES - _ROOM_BYTES or most <= 1:
+            return kept, max(0, count - len(kept))
+        if len(kept) > 1:
+            kept = kept[: len(kept) // 2]
+        else:
+            most //= 2
+
+
+def _cut_texts(row: Any, most: int) -> Any:  # noqa: ANN401 - JSON values
+    if not isinstance(row, dict):
+        return row
+    return {key: _cut_text(value, most) for key, value in row.items()}
+
+
+def _cut_text(value: Any, most: int) -> Any:  # noqa: ANN401 - JSON values
+    if not isinstance(value, str) or len(value) <= most + 40:
+        return value
+    return "%s… [%d more characters]" % (value[:most], len(value) - most)
 
 
 def _is_first_rank() -> bool:

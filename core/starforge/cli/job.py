@@ -13,6 +13,7 @@ _COMMANDS: Final = {
     "artifacts": LazyCommand("starforge.cli.job_files:artifacts", "List what a job left on the storage."),
     "get": LazyCommand("starforge.cli.job_files:get", "Bring files or checkpoints of a job here."),
     "metrics": LazyCommand("starforge.cli.job_metrics:metrics", "Show a job's metrics, or every point of them as CSV."),
+    "samples": LazyCommand("starforge.cli.job_samples:samples", "Show the examples that a job reported."),
     "clone": LazyCommand("starforge.cli.job_clone:clone", "Make a folder with exactly the files that a job ran."),
     "stop": LazyCommand("starforge.cli.job_actions:stop", "End a job; it may write a last checkpoint."),
     "delete": LazyCommand("starforge.cli.job_actions:delete", "Remove a finished job with its logs and work."),

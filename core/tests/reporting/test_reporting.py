@@ -212,3 +212,21 @@ def test_a_call_costs_microseconds(training: Training) -> None:
     print(best * 1e6)
     """
     assert float(training.run(code)) < 100  # far above what it costs, so that a busy machine does not matter
+
+
+def test_of_many_or_long_examples_a_part_is_reported_and_the_rest_is_counted(training: Training) -> None:
+    training.run(
+        """
+        report.samples([{"prompt": str(n)} for n in range(100)], step=1)
+        report.samples([{"prompt": "x" * 20_000}], step=2)
+        report.samples([{"prompt": "\\u4f60" * 9_000, "n": n} for n in range(64)], step=3)
+        report.samples([{str(n): "\\u4f60" * 9_000 for n in range(40)}], step=4)
+        """
+    )
+    many, long, large, wide = training.lines()
+    assert (len(many["rows"]), many["left_out"]) == (64, 36)
+    assert long["rows"][0]["prompt"].endswith("x… [11808 more characters]")
+    assert "left_out" not in long
+    assert len(large["rows"]) + large["left_out"] == 64
+    assert len(large["rows"]) >= 8
+    assert len(wide["rows"]) == 1

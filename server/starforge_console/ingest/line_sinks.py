@@ -4,17 +4,19 @@ The mark of a stream moves in the same transaction as what its lines say, so tha
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Final, TypeVar
 
 from starforge.contract.capsule import STREAM_EVENTS, STREAM_METRICS
 from starforge.contract.ids import AttemptId
 from starforge_console.clock import Clock
+from starforge_console.domain.samples import Sample
 from starforge_console.ingest.lines import read_events, read_metrics
 from starforge_console.ingest.streams import Mark, Piece, Stores, StreamMoved
 from starforge_console.ledger.points import KEYS_AT_MOST, add_points
 from starforge_console.ledger.reports import ReportingAttempt, Reports, events_received_to, note_reports, tell_once
+from starforge_console.ledger.samples import BYTES_AT_MOST, REPORTS_AT_MOST, keep_samples
 from starforge_console.ledger.series import advance_stream, stream_state
 from starforge_console.telemetry.metrics import IngestCounters
 
@@ -118,8 +120,23 @@ class EventsSink:
         if read.dropped:
             self._counters.dropped_lines.labels(STREAM_EVENTS).inc(read.dropped)
             told = ("events_line", _complaint("events", read.fault))
+        if read.samples:
+            await self._keep_samples(attempt, read.samples)
         reports = Reports(before=at, to=at + len(lines), notes=read.notes, outputs=read.outputs, told=told)
         return await self._write(attempt, reports)
+
+    async def _keep_samples(self, attempt: ReportingAttempt, found: Sequence[Sample]) -> None:
+        """Keep examples before the mark moves: read again after a crash they are here already."""
+        mask = await self._stores.masker.of(attempt.id)
+        cleaned = [one.clean(mask.clean) for one in found]
+        refused = await self._stores.series.write(lambda c: keep_samples(c, attempt.job, attempt.number, cleaned))
+        if refused:
+            now = self._clock.now()
+            text = (
+                f"the job has reported {REPORTS_AT_MOST} examples or {BYTES_AT_MOST >> 20} MiB of them: "
+                "further ones are not kept"
+            )
+            await self._stores.ledger.write(lambda c: tell_once(c, attempt, ("many_samples", text), now))
 
     async def _write(self, attempt: ReportingAttempt, reports: Reports) -> int:
         now, mask = self._clock.now(), await self._stores.masker.of(attempt.id)

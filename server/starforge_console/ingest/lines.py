@@ -2,17 +2,19 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
 from starforge.contract.capsule import CKPT_DIRECTORY
 from starforge_console.domain.points import Columns
+from starforge_console.domain.samples import NAME_CHARACTERS, Sample, build_rows
 from starforge_console.ledger.reports import Output
 
 KEY_CHARACTERS: Final = 256
 NOTE_CHARACTERS: Final = 2000
 PATH_CHARACTERS: Final = 4096
+_MOST_LEFT_OUT: Final = 1 << 30
 _WORDS: Final = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _FAULTS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -38,8 +40,11 @@ class Events:
 
     notes: list[str] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     dropped: int = 0
     fault: str = ""
+    at: int = 0
+    """Where the line that is being read begins."""
 
 
 def read_metrics(content: bytes, at: int) -> Metrics:
@@ -58,7 +63,7 @@ def read_events(content: bytes, at: int) -> Events:
     read = Events()
     for offset, line in _list_lines(content, at):
         try:
-            kind = _KIND.decode(line).kind
+            kind, read.at = _KIND.decode(line).kind, offset
             if kind in _DECODERS:
                 _DECODERS[kind].decode(line).tell(read)
         except _FAULTS as error:
@@ -143,9 +148,30 @@ class _Artifact(msgspec.Struct):
         read.outputs.append(Output(kind="artifact", path=path, bytes=self.bytes, sha256=self.sha256))
 
 
+class _Samples(msgspec.Struct):
+    step: _Int64
+    rows: list[dict[str, Any]]
+    time: float = 0.0
+    name: Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)] = "samples"
+    left_out: _Count = 0
+
+    def tell(self, read: Events) -> None:
+        rows, left_out = build_rows(self.rows)
+        read.samples.append(
+            Sample(
+                at_byte=read.at,
+                name=_clean(self.name),
+                step=self.step,
+                at=self.time,
+                rows=rows,
+                left_out=min(left_out + self.left_out, _MOST_LEFT_OUT),
+            )
+        )
+
+
 _METRICS: Final = msgspec.json.Decoder(_MetricsLine)
 _KIND: Final = msgspec.json.Decoder(_Kind)
-_Told = _Started | _WorkspaceReady | _Stopping | _Note | _Ended | _Checkpoint | _Artifact
+_Told = _Started | _WorkspaceReady | _Stopping | _Note | _Ended | _Checkpoint | _Artifact | _Samples
 _DECODERS: Final[dict[str, "msgspec.json.Decoder[_Told]"]] = {
     "started": msgspec.json.Decoder(_Started),
     "workspace_ready": msgspec.json.Decoder(_WorkspaceReady),
@@ -154,6 +180,7 @@ _DECODERS: Final[dict[str, "msgspec.json.Decoder[_Told]"]] = {
     "ended": msgspec.json.Decoder(_Ended),
     "checkpoint": msgspec.json.Decoder(_Checkpoint),
     "artifact": msgspec.json.Decoder(_Artifact),
+    "samples": msgspec.json.Decoder(_Samples),
 }
 
 _ReadT = TypeVar("_ReadT", Metrics, Events)

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from starforge_console.ledger.points import delete_points
+from starforge_console.ledger.samples import delete_samples
 from starforge_console.ledger.tables import log_segments, streams
 
 
@@ -110,6 +111,7 @@ def find_tail(connection: Connection, attempt: str, stream: str) -> Segment | No
 def delete_series(connection: Connection, job_id: str, attempts: Iterable[str]) -> None:
     """Forget everything that the job reported."""
     delete_points(connection, job_id)
+    delete_samples(connection, job_id)
     for attempt in attempts:
         for table in (streams, log_segments):
             connection.execute(delete(table).where(table.c.attempt == attempt))

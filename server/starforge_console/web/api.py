@@ -22,6 +22,7 @@ from starforge_console.web import (
     ops,
     registries,
     retention,
+    samples,
     secrets,
     series,
     signin,
@@ -94,6 +95,7 @@ def _build_app() -> FastAPI:
         fleets,
         retention,
         files,
+        samples,
         registries,
     ):
         app.include_router(module.router, prefix=API_PREFIX)

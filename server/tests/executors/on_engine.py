@@ -1,13 +1,17 @@
 """What harnesses over a real engine have in common: jobs that count their starts, and a proxy before the engine."""
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Protocol
 
 from core.tests.containers.builders import finish, make_request
 from e2e.support.engines import PrivateEngine
 from e2e.support.proxy import EngineProxy
+from server.tests.executors.conformance import SECRET, Conformance, launch, run
+from server.tests.executors.harness import Harness
 from starforge.containers.labels import name_container
 from starforge.contract.executor import Executor
 from starforge.contract.ids import AttemptId
@@ -37,10 +41,11 @@ class EngineHarness:
     total_gpus = 4
     executor: Executor
 
-    def __init__(self, machine: PrivateEngine, proxy: EngineProxy, root: Path) -> None:
+    def __init__(self, machine: PrivateEngine, proxy: EngineProxy, root: Path, memory: Path) -> None:
         self._machine = machine
         self._proxy = proxy
         self._root = root
+        self._memory = memory
         self._workdirs: dict[AttemptId, Path] = {}
 
     def make_request(self, *, gpus: int = 1, secret: str = "", script: str = COUNTS) -> LaunchRequest:
@@ -79,6 +84,58 @@ class EngineHarness:
         record = self._workdirs[attempt] / "starts"
         return len(record.read_text().splitlines()) if record.exists() else 0
 
+    def find_files(self, word: str) -> list[Path]:
+        """Files on the disks of console and machine, and in the memory for secrets, that hold `word`."""
+        files = [file for root in (self._root, self._memory) for file in root.rglob("*") if file.is_file()]
+        return [file for file in files if word.encode() in _read(file)]
+
+    def is_in_memory(self, file: Path) -> bool:
+        """Whether it lies where secrets may."""
+        return self._memory in file.parents
+
     def read_visible(self, attempt: AttemptId) -> str:
         inspected = self._machine.engine.inspect(name_container(attempt))
         return json.dumps([inspected, self._machine.engine.list_containers()])
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:  # it has gone since it was listed
+        return b""
+
+
+class OnEngine(Harness, Protocol):
+    """A whole harness over an engine."""
+
+    def make_request(self, *, gpus: int = 1, secret: str = "", script: str = COUNTS) -> LaunchRequest:
+        """As every harness does; the attempt runs `script`."""
+
+    def find_files(self, word: str) -> list[Path]:
+        """Files on the disks of console and machine, and in the memory for secrets, that hold `word`."""
+
+    def is_in_memory(self, file: Path) -> bool:
+        """Whether it lies where secrets may."""
+
+
+class EngineConformance(Conformance):
+    """The promises, and what only files can show of them."""
+
+    def test_a_secret_lies_in_memory_alone_and_nowhere_after_the_cleanup(self, harness: OnEngine) -> None:
+        async def scenario() -> None:
+            request = harness.make_request(
+                secret=SECRET, script=f"cat /run/starforge/TOKEN | sha256sum >given; {COUNTS}"
+            )
+            await launch(harness, request)
+            await harness.settle(request.attempt, Phase.RUNNING)
+            held = harness.find_files(SECRET)
+            assert held
+            assert all(map(harness.is_in_memory, held))
+            given = (Path(request.workdir) / "given").read_text().split()[0]
+            assert given == hashlib.sha256(SECRET.encode()).hexdigest()
+            await harness.finish(request, 0)
+            await harness.settle(request.attempt, Phase.EXITED)
+            await harness.executor.cleanup(request.attempt)
+            assert harness.find_files(SECRET) == []
+
+        run(harness, scenario())

@@ -10,8 +10,7 @@ from core.tests.containers.builders import make_host, make_settings, memory_fold
 from e2e.support.engines import PrivateEngine
 from e2e.support.proxy import EngineProxy, engine_proxy
 from e2e.support.ready import ready_engine
-from server.tests.executors.conformance import Conformance
-from server.tests.executors.on_engine import EngineHarness
+from server.tests.executors.on_engine import EngineConformance, EngineHarness
 from starforge.containers.engine import Engine
 from starforge.containers.host import ContainerHost
 from starforge.contract.executor import FleetView
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.engine
 
 class LocalHarness(EngineHarness):
     def __init__(self, machine: PrivateEngine, proxy: EngineProxy, root: Path, secrets_root: Path) -> None:
-        super().__init__(machine, proxy, root)
+        super().__init__(machine, proxy, root, secrets_root)
         self._secrets_root = secrets_root
         self._hosts: list[ContainerHost] = []
         self.executor = self._open()
@@ -67,7 +66,7 @@ def harness(machine: PrivateEngine, tmp_path: Path) -> Iterator[LocalHarness]:
         harness.close()
 
 
-class TestLocalKeepsThePromises(Conformance):
+class TestLocalKeepsThePromises(EngineConformance):
     pass
 
 

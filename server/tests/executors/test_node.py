@@ -17,8 +17,8 @@ from e2e.support.ready import ready_engine
 from e2e.support.relay import Relay, relay
 from forgelet.tests.support.daemons import Daemon, daemon_process, wait_for_epoch
 from forgelet.tests.support.registrar import INSTALL, Registrar, serve_registrar
-from server.tests.executors.conformance import Conformance, run
-from server.tests.executors.on_engine import EngineHarness
+from server.tests.executors.conformance import run
+from server.tests.executors.on_engine import EngineConformance, EngineHarness
 from starforge.contract.executor import Executor, FleetView, GpuState
 from starforge.contract.ids import AttemptId
 from starforge.contract.observation import NoSignal, Phase
@@ -86,7 +86,7 @@ class NodeHarness(EngineHarness):
         between: Relay,
         root: Path,
     ) -> None:
-        super().__init__(machine, proxy, root)
+        super().__init__(machine, proxy, root, daemon.secrets_dir)
         self._registrar = registrar
         self._between = between
         self._key_file = root / "console.pem"
@@ -151,7 +151,7 @@ def harness(machine: PrivateEngine, tmp_path: Path) -> Iterator[NodeHarness]:
     remove_all(machine)
 
 
-class TestNodeKeepsThePromises(Conformance):
+class TestNodeKeepsThePromises(EngineConformance):
     pass
 
 

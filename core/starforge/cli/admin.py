@@ -7,11 +7,14 @@ import click
 from starforge.cli.lazy import LazyCommand, LazyGroup
 
 _COMMANDS: Final = {
-    "gc": LazyCommand("starforge.cli.admin_gc:gc", "List, or remove, what is over its time."),
-    "registry": LazyCommand("starforge.cli.admin_registry:registry", "Let the console sign in to registries."),
+    "gc": LazyCommand("starforge.cli.admin_gc:gc", "List what is over its time, or remove it."),
+    "registry": LazyCommand("starforge.cli.admin_registry:registry", "Sign the console in to registries of images."),
 }
 
 
 @click.group(cls=LazyGroup, lazy=_COMMANDS)
 def admin() -> None:
-    """Look after the whole console; it takes an administrator's token."""
+    """Look after the whole console.
+
+    It takes an administrator's token.
+    """

@@ -17,14 +17,14 @@ from starforge.errors import InputError
 
 _COMMANDS: Final = {
     "set": LazyCommand("starforge.cli.admin_registry:set_login", "Let the console sign in to a registry."),
-    "ls": LazyCommand("starforge.cli.admin_registry:ls", "List the registries that it signs in to."),
-    "rm": LazyCommand("starforge.cli.admin_registry:rm", "Let it sign in to a registry no more."),
+    "ls": LazyCommand("starforge.cli.admin_registry:ls", "List the registries that the console signs in to."),
+    "rm": LazyCommand("starforge.cli.admin_registry:rm", "Let the console sign in to a registry no more."),
 }
 
 
 @click.group(cls=LazyGroup, lazy=_COMMANDS)
 def registry() -> None:
-    """Let the console sign in to registries of images.
+    """Sign the console in to registries of images.
 
     It does so when it asks what a tag means, and machines fetch images with the
     same login. A machine's own `docker login` goes on to work.

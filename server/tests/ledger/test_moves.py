@@ -9,12 +9,14 @@ import pytest
 from server.tests.ledger.builders import apply, guard, in_flight, open_ledger, queued, submit, take
 from starforge.contract.canonical import digest_bytes
 from starforge.contract.ids import new_attempt_id
+from starforge.contract.observation import Phase, Seen
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge.errors import Conflict, IllegalTransition
 from starforge_console.domain.reconcile import Move
 from starforge_console.ledger.apply import apply_move, ref_of
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.endings import list_lost_attempts
+from starforge_console.ledger.image_pins import load_image_pins
 from starforge_console.ledger.jobs import SubmitKey, delete_job, wish_stop
 from starforge_console.ledger.moves import JobRef, enter, move
 from starforge_console.ledger.queue import list_due_retries
@@ -172,3 +174,15 @@ def test_the_next_attempt_has_the_next_number(ledger: Database) -> None:
     job_id = ledger.write_now(submit)
     assert ledger.read_now(lambda connection: queued(connection, job_id)).number == 1
     assert new_attempt_id(job_id, 1) != new_attempt_id(job_id, 1)
+
+
+def test_what_an_attempt_ran_stays_known_and_the_first_one_counts(ledger: Database) -> None:
+    digest = "sha256:" + "1" * 64
+    job_id = ledger.write_now(submit)
+    ledger.write_now(lambda connection: take(connection, job_id))
+    seen = Seen(phase=Phase.RUNNING, at=20.0, image_id="sha256:" + "f" * 64, image_digest=digest)
+    started = Move(reasons=(Reason.LAUNCHED, Reason.STARTED), seen=seen)
+    job = ledger.read_now(lambda connection: in_flight(connection, job_id))
+    assert ledger.read_now(lambda connection: load_image_pins(connection, job_id)) == (None, None)
+    ledger.write_now(lambda connection: apply_move(connection, job, started, guard(20.0)))
+    assert ledger.read_now(lambda connection: load_image_pins(connection, job_id)) == (None, digest)

@@ -7,7 +7,7 @@ import os
 import selectors
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Callable, List, Optional
 
 from starforge.contract.capsule import ExitCause
@@ -17,6 +17,7 @@ from starforge.runner.processes import Child
 from starforge.runner.signals import Signals
 from starforge.runner.spool import Spool
 from starforge.runner.steps import Steps
+from starforge.runner.throttle import Throttle
 from starforge.runner.wishes import Wishes
 
 HOLD_S = 0.1  # how long a suffix that may begin a secret is held while nothing comes: see masking
@@ -29,24 +30,45 @@ _DRAIN_S = 2.0
 
 @dataclass(frozen=True)
 class Outlet:
-    """Where the training process's output goes: masked, into the spool and onto the runner's own stdout."""
+    """Where the training process's output goes: masked, thinned out, into the spool and onto the runner's stdout."""
 
     spool: Spool
     masker: Masker
     echo: Echo
+    throttle: Throttle = field(default_factory=Throttle)
 
     def take(self, raw: bytes) -> None:
         """Pass on what is decided; the rest is held."""
         self._give(self.masker.feed(raw))
 
     def flush(self) -> None:
-        """Pass on what is held."""
+        """Pass on what is held because it may begin a secret."""
         self._give(self.masker.flush())
+
+    def rest(self) -> None:
+        """Pass on what waits because there was too much, if it may pass now."""
+        self._write(self.throttle.release(time.monotonic()))
+
+    def close(self) -> None:
+        """Pass on everything that is held, and say how much was left out in all."""
+        self.flush()
+        self._write(self.throttle.finish())
+        throttle = self.throttle
+        if throttle.left_out_bytes:
+            text = (
+                f"the job wrote more than is kept: {throttle.left_out_lines} lines "
+                f"({throttle.left_out_bytes} bytes) of its log are left out, where the log says so"
+            )
+            self.spool.event("note", code="log_thinned", message=text)
 
     def _give(self, masked: bytes) -> None:
         if masked:
-            self.spool.log(masked)
-            self.echo.show(masked)
+            self._write(self.throttle.feed(masked, time.monotonic()))
+
+    def _write(self, output: bytes) -> None:
+        if output:
+            self.spool.log(output)
+            self.echo.show(output)
 
 
 class Supervisor:
@@ -99,7 +121,7 @@ class Supervisor:
             )
             steps.note("unkillable", text)
         steps.attend("reading the last output", self._drain, None)
-        steps.attend("writing the last output", self._outlet.flush, None)
+        steps.attend("writing the last output", self._outlet.close, None)
         os.close(self._child.output)
 
     def _release(self) -> None:
@@ -107,6 +129,7 @@ class Supervisor:
         if self._held_since is not None and time.monotonic() - self._held_since >= HOLD_S:
             self._outlet.flush()
             self._held_since = None
+        self._outlet.rest()
 
     def _do_duties(self) -> None:
         self._child.reap()

@@ -22,7 +22,7 @@ def load_recipe(guide: str) -> str:
 
 
 def run_recipe(machine: Path) -> list[str]:
-    """Run it with every place below `machine`; what it asked of systemctl, in order."""
+    """Run it with every place below `machine`; what it asked of systemctl and of sf, in order."""
     recipe = load_recipe(GUIDES[0])
     for place in PLACES:
         recipe = recipe.replace(place, f"{machine}{place}")
@@ -31,6 +31,9 @@ def run_recipe(machine: Path) -> list[str]:
     systemctl.parent.mkdir(exist_ok=True)
     systemctl.write_text(f"#!/bin/sh\necho $1 with $(ls {machine}/backup) >>{asked}\n", encoding="utf-8")
     systemctl.chmod(0o755)
+    sf = machine / "bin/sf"
+    sf.write_text(f'#!/bin/sh\necho sf $3 with $(ls {machine}/backup) >>{asked}\n', encoding="utf-8")
+    sf.chmod(0o755)
     env = {"PATH": f"{systemctl.parent}:{os.environ['PATH']}"}
     subprocess.run(["bash", "-euo", "pipefail", "-c", recipe], env=env, check=True, timeout=60)
     return asked.read_text(encoding="utf-8").splitlines()
@@ -53,7 +56,12 @@ def test_the_recipe_for_a_backup_can_be_repeated_and_copies_what_is_there(tmp_pa
     build_tree(tmp_path, {"var/lib/starforge/ledger.db": "one", "srv/starforge/runs/j1/out/model": "weights"})
     state.chmod(0o700)
 
-    assert run_recipe(tmp_path) == ["stop with", "start with state"]
+    assert run_recipe(tmp_path) == [
+        "sf --hold with",
+        "stop with",
+        "start with state",
+        "sf --release with state storage",
+    ]
 
     (storage / "runs/j1/out/model").unlink()
     build_tree(tmp_path, {"var/lib/starforge/ledger.db": "and two", "srv/starforge/runs/j2/out/model": "more"})

@@ -83,6 +83,9 @@ class _Assembly:
     def token(self, attempt: AttemptId) -> str:
         return attempt
 
+    async def find_words(self, attempt: AttemptId) -> tuple[str, ...]:
+        return (self.token(attempt),)
+
 
 class _StillFleet(FakeExecutor):
     """Gives the view it was told to give: making one up is no work of the scheduler's."""

@@ -262,10 +262,10 @@ class JobDetail(Answer):
     job: JobView
     spec: JobSpec
     spec_digest: DigestText
-    admission: AdmissionRecord
     image_digest: str | None = Field(
         default=None, description="what the image's registry said that its tag means; every attempt runs that"
     )
+    admission: AdmissionRecord
     events: tuple[EventView, ...]
     attempts: tuple[AttemptView, ...]
     log: LogState

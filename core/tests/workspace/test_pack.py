@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from core.tests.workspace.trees import commit_tree, write_tree
 from starforge.errors import PackError
 from starforge.workspace.manifest import Manifest, load_manifest
-from starforge.workspace.pack import Packed, check_manifest, pack_manifest
+from starforge.workspace.pack import Packed, build_header, check_manifest, pack_manifest
 
 HARD_NAMES = [
     "-rf", " lead", "trail ", "new\nline", "tab\there", "quo'te", 'dou"ble', "glob*", "back\\slash", "\x01ctl",
@@ -42,6 +44,19 @@ def test_the_digest_is_that_of_the_plain_tar(tmp_path: Path) -> None:
     assert packed.digest == "sha256:" + hashlib.sha256(content).hexdigest()
     assert packed.bytes == len(content)
     assert packed == pack_manifest(load_manifest(tmp_path))
+
+
+@given(
+    name=st.text(st.characters(min_codepoint=1, max_codepoint=300, exclude_characters="/"), min_size=1, max_size=130),
+    size=st.integers(0, 1 << 36),
+    executable=st.booleans(),
+)
+@example(name="n" * 100, size=(1 << 33) - 1, executable=False)
+@example(name="n" * 101, size=1 << 33, executable=True)
+def test_every_header_is_the_one_that_tarfile_writes(name: str, size: int, *, executable: bool) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, 0o755 if executable else 0o644
+    assert build_header(name, size, member.mode) == member.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
 def test_path_times_modes_umask_and_locale_do_not_change_the_digest(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import click
 from starforge.cli.lazy import LazyCommand, LazyGroup
 from starforge.cli.output import json_option, note, print_json, print_table, warn
 from starforge.cli.session import open_console
+from starforge.client.http import is_loopback
 from starforge.client.login import load_session
 from starforge.client.secrets import SecretConsole
 from starforge.contract.launch import Secret
@@ -51,7 +52,9 @@ def set_secret(name: str, rest: tuple[str, ...], file: Path | None, as_json: boo
     """
     _check_argument(name, rest)
     check_name(name)
-    load_session()  # who is not signed in learns it before anything is asked
+    server = load_session().server  # who is not signed in learns it before anything is asked
+    if server.startswith("http://") and not is_loopback(server):
+        warn(f"{server} is not encrypted: the value can be read on the way")
     value = _read_value(name, file)
     check_value(name, value.reveal())
     with open_console() as console:

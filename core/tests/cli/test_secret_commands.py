@@ -54,6 +54,16 @@ def test_a_file_is_sent_byte_by_byte(sf: Sf, state: ConsoleState, tmp_path: Path
     assert sent(state) == ["a\r\nkey\n"]
 
 
+def test_whoever_sends_a_value_over_a_line_that_is_not_encrypted_is_warned_before(
+    sf: Sf, state: ConsoleState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SF_SERVER", "http://console.invalid:1")
+    monkeypatch.setenv("SF_TOKEN", f"sfp_{'x' * 43}")
+    result = sf("secret", "set", "HF_TOKEN", "--from-file", "nowhere")
+    assert "console.invalid:1 is not encrypted" in result.err
+    assert sent(state) == []
+
+
 def test_of_a_value_that_will_not_be_masked_its_owner_is_warned(sf: Sf) -> None:
     assert "fewer than 8 bytes" in sf("secret", "set", "PIN", stdin="1234").err
 

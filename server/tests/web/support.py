@@ -224,23 +224,13 @@ class ConsoleUnderTest:
 
 def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> ConsoleUnderTest:
     """A console with a fleet `local` of one node without GPUs, and nobody signed up."""
-    state, storage = root / "state", root / "storage"
-    state.mkdir()
-    storage.mkdir()
-    (storage / MARK_FILE).write_text(STORAGE_ID)
-    for schema in ("ledger", "series"):
-        upgrade_schema(state / f"{schema}.db", schema)
+    settings = _build_settings(root, image_allow, methods)
+    state, storage = settings.paths.console_state_dir, settings.storage_root
     ledger, series = Database(state / "ledger.db", "ledger"), Database(state / "series.db", "series")
     clock, wakeups, fleets, logs = ShiftedClock(), Wakeups(), Fleets(), Logs()
     fleets.views["local"] = FleetView(fleet="local", nodes=(build_node(),))
     local = Fleet(name="local", kind="local", network=Network.BRIDGE, user=None)
     ledger.write_now(lambda c: add_fleet(c, local, clock.now()))
-    settings = ConsoleSettings(
-        paths=PathSettings(console_state_dir=state, storage_root=storage),
-        http=HttpSettings(),
-        local=LocalSettings(),
-        policy=PolicySettings(image_allow=image_allow, methods=methods),
-    )
     blobs = BlobStore(storage, settings.policy.workspace_max_bytes, STORAGE_ID)
     catalog, hub = build_published(load_catalog(), settings.policy.methods), ToldHub()
     registries, vault = ToldRegistries(), Vault(root / "vault-key")
@@ -258,21 +248,6 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         clock=clock,
         wakeups=wakeups,
     )
-    collector = Collector(
-        CollectorParts(
-            ledger=ledger,
-            series=series,
-            blobs=blobs,
-            disk=Disk(StorageLayout(storage), state / "logs"),
-            curves=NoCurves(),
-            catalog=catalog,
-            terms=settings.retention.build_terms(settings.policy.container_retention_s),
-            clock=clock,
-            wakeups=wakeups,
-            runner="sha256:" + "0" * 64,
-            period_s=3600.0,
-        )
-    )
     services = ApiServices(
         ledger=ledger,
         series=series,
@@ -284,7 +259,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         registry_logins=RegistryLogins(ledger, vault, clock),
         admission=Admission(sources),
         catalog=catalog,
-        retention=collector,
+        retention=_build_collector(sources, series, settings),
         views=fleets.all_views,
         clock=clock,
         wakeups=wakeups,
@@ -293,6 +268,40 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
     )
     app = build_api(services, *build_fleets(ledger, clock, wakeups, root))
     return ConsoleUnderTest(app, services, fleets, logs, clock, root, hub, registries)
+
+
+def _build_settings(root: Path, image_allow: str, methods: str) -> ConsoleSettings:
+    """Settings of a console in `root`, with its folders and empty databases."""
+    state, storage = root / "state", root / "storage"
+    state.mkdir()
+    storage.mkdir()
+    (storage / MARK_FILE).write_text(STORAGE_ID)
+    for schema in ("ledger", "series"):
+        upgrade_schema(state / f"{schema}.db", schema)
+    return ConsoleSettings(
+        paths=PathSettings(console_state_dir=state, storage_root=storage),
+        http=HttpSettings(),
+        local=LocalSettings(),
+        policy=PolicySettings(image_allow=image_allow, methods=methods),
+    )
+
+
+def _build_collector(sources: AdmissionSources, series: Database, settings: ConsoleSettings) -> Collector:
+    return Collector(
+        CollectorParts(
+            ledger=sources.ledger,
+            series=series,
+            blobs=sources.blobs,
+            disk=Disk(StorageLayout(settings.storage_root), settings.paths.console_state_dir / "logs"),
+            curves=NoCurves(),
+            catalog=sources.catalog,
+            terms=settings.retention.build_terms(settings.policy.container_retention_s),
+            clock=sources.clock,
+            wakeups=sources.wakeups,
+            runner="sha256:" + "0" * 64,
+            period_s=3600.0,
+        )
+    )
 
 
 def close_console(console: ConsoleUnderTest) -> None:

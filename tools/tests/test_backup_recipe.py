@@ -32,7 +32,7 @@ def run_recipe(machine: Path) -> list[str]:
     systemctl.write_text(f"#!/bin/sh\necho $1 with $(ls {machine}/backup) >>{asked}\n", encoding="utf-8")
     systemctl.chmod(0o755)
     sf = machine / "bin/sf"
-    sf.write_text(f'#!/bin/sh\necho sf $3 with $(ls {machine}/backup) >>{asked}\n', encoding="utf-8")
+    sf.write_text(f"#!/bin/sh\necho sf $3 with $(ls {machine}/backup) >>{asked}\n", encoding="utf-8")
     sf.chmod(0o755)
     env = {"PATH": f"{systemctl.parent}:{os.environ['PATH']}"}
     subprocess.run(["bash", "-euo", "pipefail", "-c", recipe], env=env, check=True, timeout=60)

@@ -36,7 +36,8 @@ class FilesConsole(Console):
 
     def folder(self, job: str, path: str, cursor: str | None = None) -> FileList:
         """A page of the folder's entries."""
-        query: dict[str, str | int] = {"path": path, "limit": PAGE_LIMIT} | ({"cursor": cursor} if cursor else {})
+        query: dict[str, str | int] = {"path": path, "limit": PAGE_LIMIT}
+        query |= {"cursor": cursor} if cursor else {}
         return self._get(FileList, f"/jobs/{quote(job, safe='')}/files", query)
 
     def entries(self, job: str, path: str) -> Iterator[FileEntry]:

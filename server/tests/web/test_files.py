@@ -49,7 +49,8 @@ def test_a_large_folder_comes_a_page_at_a_time_and_whole(yard: Yard, made: tuple
         (yard.out(job) / f"shard-{number:04d}").touch()
     names, cursor = [], None
     while True:
-        query = {"path": "out", "limit": 100} | ({"cursor": cursor} if cursor else {})
+        query: dict[str, str | int] = {"path": "out", "limit": 100}
+        query |= {"cursor": cursor} if cursor else {}
         page = client(yard).get(f"/api/v1/jobs/{job}/files", params=query).json()
         names += [one["name"] for one in page["items"]]
         cursor = page["next"]

@@ -11,7 +11,7 @@ from starforge.cli.log_writers import LogWriter, NoLog, RawLog, TextLog
 from starforge.cli.output import has_colour, json_option, note, paint, print_json
 from starforge.cli.session import open_console
 from starforge.client.console import Console
-from starforge.client.logs import LogAsk, LogQuestion, search_log
+from starforge.client.logs import LogAsk, LogQuestion
 from starforge.client.streams import Start
 from starforge.contract.logs import LogHit
 from starforge.errors import InputError
@@ -149,7 +149,7 @@ class _KeptLog(NoLog):
 
 def _print_hits(console: Console, job: str, wish: _Wish) -> int:
     question = LogQuestion(text=wish.text or "", rank=wish.rank, attempt=wish.attempt)
-    found = search_log(console, job, question)
+    found = console.search_log(job, question)
     if wish.as_json:
         print_json({"job": job, "items": [hit.model_dump(mode="json") for hit in found]})
         return 0

@@ -1,6 +1,6 @@
 """Every call of the console's API that `sf` makes, typed by the contract."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -20,7 +20,7 @@ from starforge.contract import api
 from starforge.contract.comparing import Comparison
 from starforge.contract.ids import Digest
 from starforge.contract.jobspec import API_VERSION, KIND, describe_faults
-from starforge.contract.logs import LogHits
+from starforge.contract.logs import LogHit, LogHits
 from starforge.contract.quotas import QuotaList
 from starforge.contract.versions import check_client
 from starforge.errors import NotFound, Unavailable
@@ -161,10 +161,15 @@ class Console:
         """Bytes of an attempt's log; waits for the first as long as `ask` says."""
         return parse_log_reply(self.connection.send(build_log_request(job, ask)), ask)
 
-    def log_search(self, job: str, question: LogQuestion, start: int, attempt: int | None) -> LogHits:
-        """Lines of a log from byte `start` on that hold what is asked for, as many as one answer holds."""
+    def search_log(self, job: str, question: LogQuestion) -> Iterator[LogHit]:
+        """The lines that hold what is asked for, through the whole log, as they are found."""
         path = f"/jobs/{quote(job, safe='')}/log/search"
-        return self._get(LogHits, path, build_search_query(question, start, attempt))
+        start: int | None = 0
+        attempt = question.attempt
+        while start is not None:
+            hits = self._get(LogHits, path, build_search_query(question, start, attempt))
+            yield from hits.items
+            start, attempt = hits.next, hits.attempt or attempt  # a newer attempt's bytes do not go on here
 
     def metric_keys(self, job: str, text: str = "") -> api.MetricKeys:
         """The job's curves by name; those that hold `text`, whatever its case."""

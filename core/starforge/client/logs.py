@@ -1,8 +1,7 @@
 """How bytes and hits of a log are asked for, and what the console answers."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 
 from starforge.client.http import Reply, Request
@@ -12,12 +11,8 @@ from starforge.contract.logs import (
     HEADER_LOG_NEXT_OFFSET,
     HEADER_LOG_OFFSET,
     HITS_AT_MOST,
-    LogHit,
 )
 from starforge.errors import Unavailable
-
-if TYPE_CHECKING:
-    from starforge.client.console import Console
 
 _SKIP: Final = "skip"
 
@@ -95,16 +90,6 @@ def parse_log_reply(reply: Reply, ask: LogAsk) -> LogPart:
         next_offset=int(following) if following.isdigit() else begin + len(reply.body),
         missing=(int(first), int(behind)) if first.isdigit() and behind.isdigit() else None,
     )
-
-
-def search_log(console: "Console", job: str, question: LogQuestion) -> Iterator[LogHit]:
-    """The lines that hold what is asked for, through the whole log, as they are found."""
-    start: int | None = 0
-    attempt = question.attempt
-    while start is not None:
-        hits = console.log_search(job, question, start, attempt)
-        yield from hits.items
-        start, attempt = hits.next, hits.attempt or attempt  # a newer attempt's bytes do not go on here
 
 
 def build_search_query(question: LogQuestion, start: int, attempt: int | None) -> dict[str, str | int]:

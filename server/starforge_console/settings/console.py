@@ -228,8 +228,8 @@ class PolicySettings(Group):
     log_max_bytes: int = Field(
         default=LOG_MAX_BYTES,
         ge=1 << 20,
-        description="So much of one attempt's log is kept, half of it from its beginning and half from its end; what lies "
-        "between shows as missing, and the job goes on.",
+        description="So much of one attempt's log is kept, half of it from its beginning and half from its end; what "
+        "lies between shows as missing, and the job goes on.",
     )
     state_reserve_bytes: int | None = Field(
         default=None,

@@ -185,6 +185,11 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
 
 def _print_checkpoint(job: str, checkpoint: CheckpointView) -> None:
     told = f"  checkpoint  step {checkpoint.step} of attempt {checkpoint.attempt}"
+    if checkpoint.removed_at is not None:
+        say(f"{told}, removed by retention on {time.strftime('%Y-%m-%d', time.localtime(checkpoint.removed_at))}")
+        return
+    if checkpoint.best:
+        told += f", the best by its primary metric ({checkpoint.value:g})"
     if not checkpoint.committed:
         say(f"{told}, not committed")
         return
@@ -226,6 +231,8 @@ def _describe_admission(detail: JobDetail) -> list[tuple[str, str]]:
 
 def _describe_log(detail: JobDetail) -> str:
     log = detail.log
+    if log.removed_at is not None:
+        return f"removed by retention on {time.strftime('%Y-%m-%d', time.localtime(log.removed_at))}"
     produced = "" if log.produced_bytes is None else f" of {describe_bytes(log.produced_bytes)}"
     missing = f", missing {', '.join(f'{start}-{end}' for start, end in log.missing)}" if log.missing else ""
     return f"{describe_bytes(log.received_bytes)}{produced}{missing}"

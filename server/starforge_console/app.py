@@ -23,6 +23,7 @@ from starforge_console.assembly.images import AttemptImages
 from starforge_console.assembly.tokens import attempt_token, load_or_make_key
 from starforge_console.backends import Backends
 from starforge_console.blobs.store import BlobStore
+from starforge_console.diagnosis.diagnoser import DiagnosedRecords, Diagnoser
 from starforge_console.domain.retention import Kind
 from starforge_console.errors import SettingsError
 from starforge_console.fleets.administration import Administration, AdministrationParts
@@ -100,7 +101,8 @@ async def _run(settings: ConsoleSettings) -> None:
         stores = _build_stores(ground)
         receiver = Receiver(stores, ground.wakeups, ground.clock, counters)
         presence = Presence(ground.clock)
-        records = Finaliser(receiver, stores, ground.storage, ground.clock, served)
+        diagnoser = Diagnoser(ledger=ground.ledger, logs=Logs(stores), clock=ground.clock)
+        records = DiagnosedRecords(Finaliser(receiver, stores, ground.storage, ground.clock, served), diagnoser)
         shelf = Shelf(
             ShelfParts(
                 ledger=ground.ledger,
@@ -244,7 +246,7 @@ def _token_key(ground: Ground) -> bytes:
 
 
 def _build_scheduler(
-    ground: Ground, served: ServedFleets, known: KnownFleets, records: Finaliser, shelf: Shelf
+    ground: Ground, served: ServedFleets, known: KnownFleets, records: DiagnosedRecords, shelf: Shelf
 ) -> Scheduler:
     settings = ground.settings
     assembly = AssemblySettings(

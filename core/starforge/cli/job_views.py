@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from starforge.cli.follow import CURVE_POINTS, describe_curve, find_plot, paint_state
+from starforge.cli.job_cause import find_cause, list_cause
 from starforge.cli.output import find_width, join_lines, json_option, print_json, print_table, render_row, say
 from starforge.cli.session import open_console
 from starforge.client.console import Console
@@ -74,7 +75,8 @@ def show(job: str, lineage: bool, diff: bool, metric: str | None, as_json: bool)
     \b
     JSON: {job, spec, spec_digest, admission, events, attempts, log, inputs,
            lineage: {rerun_of, difference_bytes, difference_is_cut, config},
-           outputs: {artifacts, checkpoints}, metrics: {key: count of points}}
+           outputs: {artifacts, checkpoints}, metrics: {key: count of points},
+           diagnosis: as of sf diagnose, or null}
     JSON of --diff: {job, commit, text, is_cut}
     JSON of --metric: {key, steps, values, times, total_points}
     Digests are shown short; --lineage and --json hold the whole of them.
@@ -97,7 +99,9 @@ def show(job: str, lineage: bool, diff: bool, metric: str | None, as_json: bool)
         if as_json:
             metrics = console.metric_keys(job).keys
             answer = {**detail.model_dump(mode="json", by_alias=True), "outputs": outputs.model_dump(mode="json")}
-            print_json({**answer, "metrics": metrics})
+            cause = find_cause(console, detail.job)
+            told = None if cause is None else cause.model_dump(mode="json")
+            print_json({**answer, "metrics": metrics, "diagnosis": told})
             return
         _print_detail(console, detail, outputs)
 
@@ -159,6 +163,7 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
         *((one.member, describe_input(one)) for one in detail.inputs),
         *([("secrets", _describe_secrets(detail))] if spec.secrets else []),
         *([("note", shorten_digests(job.note))] if job.note else []),
+        *list_cause(console, job),
     ]
     for name, value in (*facts, *_describe_admission(detail)):
         click.echo(render_row(f"  {name:<11} ", value, width))

@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "log": LazyCommand("starforge.cli.log:log", "Look at logs that are files."),
     "secret": LazyCommand("starforge.cli.secret:secret", "Keep secrets for your own jobs."),
     "compare": LazyCommand("starforge.cli.compare:compare", "Lay runs side by side: metrics, settings, what differs."),
+    "diagnose": LazyCommand("starforge.cli.diagnose:diagnose", "Say why a training failed, from its log."),
     "fleet": LazyCommand("starforge.cli.fleet:fleet", "Look at fleets, make one, let machines join it."),
     "node": LazyCommand("starforge.cli.node:node", "Look at machines, take them out of use."),
     "admin": LazyCommand("starforge.cli.admin:admin", "Look after the whole console."),

@@ -18,6 +18,7 @@ from starforge.client.logs import (
 )
 from starforge.contract import api
 from starforge.contract.comparing import Comparison
+from starforge.contract.diagnosis import DiagnosisView
 from starforge.contract.ids import Digest
 from starforge.contract.jobspec import API_VERSION, KIND, describe_faults
 from starforge.contract.logs import LogHit, LogHits
@@ -140,6 +141,11 @@ class Console:
     def job(self, job: str) -> api.JobDetail:
         """Everything about a job."""
         return self._get(api.JobDetail, f"/jobs/{quote(job, safe='')}")
+
+    def diagnosis(self, job: str, attempt: int | None = None) -> DiagnosisView:
+        """Why an attempt of the job failed, the newest where none is named. Raises NotFound before that is known."""
+        query = {} if attempt is None else {"attempt": attempt}
+        return self._get(DiagnosisView, f"/jobs/{quote(job, safe='')}/diagnosis", query)
 
     def difference(self, job: str) -> api.DifferenceView:
         """How the job's tree differs from its commit. Raises NotFound where nothing is kept of it."""

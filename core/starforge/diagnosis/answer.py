@@ -80,6 +80,7 @@ class Ending(StrEnum):
     TIME_LIMIT = "time_limit"
     OUT_OF_MEMORY = "out_of_memory"
     GPU_LOST = "gpu_lost"
+    INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,5 +142,6 @@ class Diagnosis:
             "confidence": self.confidence.value,
             "suspect_rank": self.rank,
             "retryable": self.retryable,
+            "facts": dict(self.facts),
             "rules_version": RULES_VERSION,
         }

@@ -15,7 +15,7 @@ from starforge.diagnosis.ranks import find_suspect, move_to_report
 from starforge.diagnosis.rule import Weight
 from starforge.diagnosis.rules.book import RULES
 from starforge.diagnosis.tracebacks import Traceback, find_tracebacks
-from starforge.diagnosis.window import iterate_pieces, read_window
+from starforge.diagnosis.window import Window, iterate_pieces, read_window
 from starforge.logtext import clean_line
 
 SHOWN_CHARACTERS: Final = 500
@@ -29,21 +29,25 @@ def diagnose(content: bytes | Iterable[bytes], known: KnownExit = _UNKNOWN_EXIT)
     `content` is the log, whole or in pieces, of any bytes; the time is linear in its length, and never does it raise.
     An exit code of 0 leaves a single question: whether the loss stayed a number.
     """
-    window = read_window(iterate_pieces(content) if isinstance(content, bytes) else content)
-    lines = list(read_lines(window.lines))
-    gap = 0 if window.gap is None else _index_after(lines, window.lines[window.gap - 1].number if window.gap else 0)
+    return diagnose_window(read_window(iterate_pieces(content) if isinstance(content, bytes) else content), known)
+
+
+def diagnose_window(window: Window, known: KnownExit = _UNKNOWN_EXIT) -> Diagnosis:
+    """`diagnose`, of what is left or was read of a log."""
     settled = exits.find_settled(known)
     if settled is not None and settled is not exits.KERNEL_KILLED:
         return exits.answer(settled)
+    lines = list(read_lines(window.lines))
     if known.code == 0:
         return _diagnose_success(lines)
-    return _diagnose_failure(lines, known, gap)
+    passed = 0 if not window.gap else _index_after(lines, window.lines[window.gap - 1].number)
+    return _diagnose_failure(lines, known, passed)
 
 
 def _diagnose_success(lines: Sequence[Line]) -> Diagnosis:
     broken = find_broken_loss(lines)
     if broken is None:
-        return exits.answer(exits.UNKNOWN)
+        return exits.answer(exits.SUCCEEDED)
     return exits.answer(exits.LOSS_BROKEN, _spot(lines[broken]))
 
 

@@ -93,6 +93,19 @@ LOSS_BROKEN: Final = _rule(
     "gradients or bf16, and look at the data of this step.",
     Confidence.SURE,
 )
+INTERRUPTED: Final = _rule(
+    "ended_by_machine",
+    Category.STOPPED,
+    "The machine or its engine ended it, not the job itself.",
+    "Nothing is wrong with the job: it goes on from its last checkpoint when it runs again.",
+)
+SUCCEEDED: Final = _rule(
+    "succeeded",
+    Category.UNKNOWN,
+    "Nothing to diagnose: it ended with 0, and its loss did not stop being a number.",
+    "Look at its curves and outputs.",
+    Confidence.UNKNOWN,
+)
 UNKNOWN: Final = _rule(
     "unknown",
     Category.UNKNOWN,
@@ -113,6 +126,8 @@ EXIT_RULES: Final = (
     ILLEGAL_INSTRUCTION,
     TERMINATED,
     LOSS_BROKEN,
+    INTERRUPTED,
+    SUCCEEDED,
     UNKNOWN,
 )
 
@@ -122,6 +137,7 @@ _SETTLED: Final[Mapping[Ending, Rule]] = MappingProxyType(
         Ending.TIME_LIMIT: TIME_LIMIT,
         Ending.OUT_OF_MEMORY: KERNEL_KILLED,
         Ending.GPU_LOST: GPU_LOST,
+        Ending.INTERRUPTED: INTERRUPTED,
     }
 )
 _BY_CODE: Final[Mapping[int, Rule]] = MappingProxyType(

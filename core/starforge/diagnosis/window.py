@@ -1,6 +1,6 @@
 """The part of a log that is looked at: a bounded beginning and a bounded end, with the numbers of their lines."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,11 +21,27 @@ class RawLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Chunk:
+    """Bytes that follow one another, from the beginning of line `number` at byte `offset` on."""
+
+    content: bytes
+    number: int = 1
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """Lines of a log in order. Between `lines[gap - 1]` and `lines[gap]` lines were passed over; None: none were."""
 
     lines: tuple[RawLine, ...]
     gap: int | None = None
+
+
+def build_window(chunks: Sequence[Chunk]) -> Window:
+    """The window of a log of which only `chunks` are there, in order."""
+    parts = [tuple(_split(chunk)) for chunk in chunks]
+    passed = sum(map(len, parts[:-1])) if len(parts) > 1 else None
+    return Window(tuple(line for part in parts for line in part), passed)
 
 
 def read_window(pieces: Iterable[bytes]) -> Window:
@@ -43,13 +59,17 @@ def read_window(pieces: Iterable[bytes]) -> Window:
             passed_bytes += surplus
             del tail[:surplus]
     if passed_bytes == 0:
-        return Window(tuple(_split(bytes(head + tail), 1, 0)))
+        return build_window([Chunk(bytes(head + tail))])
     before_bytes = len(head) + passed_bytes
     before_lines = head.count(b"\n") + passed_lines
-    cut = tail.find(b"\n") + 1  # the line that the cut went through is not whole; 0: nothing but one long line
-    first = tuple(_split(bytes(head[: head.rfind(b"\n") + 1]), 1, 0))
-    rest = tuple(_split(bytes(tail[cut:]), before_lines + 1 + (1 if cut else 0), before_bytes + cut))
-    return Window(first + rest, len(first))
+    first = Chunk(bytes(head[: head.rfind(b"\n") + 1]))
+    return build_window([first, cut_to_line(bytes(tail), before_lines + 1, before_bytes)])
+
+
+def cut_to_line(content: bytes, number: int, offset: int) -> Chunk:
+    """`content`, which begins somewhere in line `number`, without the rest of that line; whole where it is one line."""
+    cut = content.find(b"\n") + 1
+    return Chunk(content[cut:], number + (1 if cut else 0), offset + cut)
 
 
 def iterate_pieces(content: bytes) -> Iterator[bytes]:
@@ -57,12 +77,12 @@ def iterate_pieces(content: bytes) -> Iterator[bytes]:
     return (content[at : at + PIECE_BYTES] for at in range(0, len(content), PIECE_BYTES))
 
 
-def _split(content: bytes, number: int, offset: int) -> Iterator[RawLine]:
-    at = 0
+def _split(chunk: Chunk) -> Iterator[RawLine]:
+    at, number, content = 0, chunk.number, chunk.content
     while at < len(content):
         end = content.find(b"\n", at)
         end = len(content) if end < 0 else end
-        yield RawLine(number, offset + at, _shorten(content, at, end))
+        yield RawLine(number, chunk.offset + at, _shorten(content, at, end))
         number, at = number + 1, end + 1
 
 

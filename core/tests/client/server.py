@@ -318,6 +318,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._problem(404, f"there is no job {rest[0]}")
             return
         part = rest[1] if len(rest) > 1 else "detail"
+        if part == "diagnosis":
+            self._problem(404, f"job {rest[0]} is not diagnosed")
+            return
         getattr(self, f"_show_{part}")(job, query, rest[2:])
 
     def _show_detail(self, job: Job, *_: object) -> None:

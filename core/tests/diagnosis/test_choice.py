@@ -169,6 +169,8 @@ def test_a_broken_loss_is_seen_in_what_frameworks_print(line: str, what: str) ->
         (KnownExit(code=1, ending=Ending.STOPPED), "stopped_by_us"),
         (KnownExit(code=1, ending=Ending.TIME_LIMIT), "time_limit_reached"),
         (KnownExit(code=1, ending=Ending.GPU_LOST), "gpu_lost"),
+        (KnownExit(code=0, ending=Ending.INTERRUPTED), "ended_by_machine"),
+        (KnownExit(code=0), "succeeded"),
         (KnownExit(code=137, ending=Ending.OUT_OF_MEMORY), "memory_limit_reached"),
     ],
 )

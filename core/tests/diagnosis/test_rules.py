@@ -78,7 +78,7 @@ def test_texts_are_plain_and_sources_are_addresses() -> None:
         assert re.fullmatch(r"https://\S+", rule.source), rule.kind
         assert rule.summary.endswith("."), rule.kind
         assert rule.advice.endswith("."), rule.kind
-        assert rule.kind == "unknown" or rule.confidence is not Confidence.UNKNOWN
+        assert (rule.category is Category.UNKNOWN) == (rule.confidence is Confidence.UNKNOWN)
 
 
 def test_texts_name_only_what_every_pattern_of_the_rule_tells() -> None:

@@ -265,6 +265,7 @@ def _reason(
         "engine_error": (engine.error or None) if engine else None,
         "record_code": record.code if record else None,
         "record_signal": record.signal if record else None,
+        "record_oom_kills": record.memory.get("oom_kill") if record else None,
         "term_received_at": record.term_received_at if record else None,
         "complete": record.complete if record else None,
         "last_line": record.last_line if record else None,

@@ -13,7 +13,7 @@ from starforge.errors import Conflict, NotFound
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
 from starforge_console.ledger.fleets import is_deleted
 from starforge_console.ledger.inputs import list_starting_from, write_inputs
-from starforge_console.ledger.kept_tables import removals
+from starforge_console.ledger.kept_tables import diagnoses, removals
 from starforge_console.ledger.lineages import Lineage, keep_lineage
 from starforge_console.ledger.moves import Change, Guard, JobRef, enter, move, note_timeline
 from starforge_console.ledger.pools import write_pools
@@ -185,7 +185,7 @@ def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
 def delete_job(connection: Connection, job_id: JobId) -> list[AttemptId]:
     """Remove an ended job's record; gives its attempts. Raises as `list_deletable`."""
     found = list_deletable(connection, job_id)
-    for told in (removals, attempt_outputs, attempt_secrets, event_marks):
+    for told in (diagnoses, removals, attempt_outputs, attempt_secrets, event_marks):
         connection.execute(delete(told).where(told.c.attempt.in_(found)))
     for table in (events, idempotency, attempts, lineages):
         connection.execute(delete(table).where(table.c.job_id == job_id))

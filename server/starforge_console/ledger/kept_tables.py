@@ -1,4 +1,4 @@
-"""Tables of what is kept for a while: examples that jobs report, and what retention removed."""
+"""Tables of what is kept for a while: examples that jobs report, what retention removed, why attempts failed."""
 
 from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, LargeBinary, Table, Text
 
@@ -15,6 +15,17 @@ removals = Table(
     Column("done_at", Float, index=True),
 )
 """What retention removed of an attempt: written before anything goes, `done_at` once all of it has gone."""
+
+diagnoses = Table(
+    "diagnoses",
+    ledger,
+    Column("attempt", Text, ForeignKey("attempts.id"), primary_key=True),
+    Column("rules_version", Integer, nullable=False),
+    Column("at", Float, nullable=False),
+    # JSON
+    Column("answer", Text, nullable=False),
+)
+"""Why an attempt failed, as the rules of that version found it in its log."""
 
 samples = Table(
     "samples",

@@ -19,6 +19,7 @@ from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.admit import Admission
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
+from starforge_console.diagnosis.diagnoser import Diagnoser
 from starforge_console.domain.points import Columns
 from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.jobs.control import JobControl
@@ -107,6 +108,11 @@ class ApiServices:
     wakeups: Wakeups
     settings: ConsoleSettings
     metrics: CollectorRegistry
+
+    @property
+    def diagnoser(self) -> Diagnoser:
+        """Finds out why attempts failed."""
+        return Diagnoser(ledger=self.ledger, logs=self.logs, clock=self.clock)
 
     @property
     def jobs(self) -> JobControl:

@@ -18,6 +18,7 @@ from starforge_console.ledger.database import MIGRATIONS, upgrade_schema
 _LATER_TABLES = (
     *(tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages),
     *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets, kept_tables.removals),
+    kept_tables.diagnoses,
 )
 
 

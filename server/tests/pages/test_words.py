@@ -7,6 +7,9 @@ import pytest
 from markupsafe import Markup
 
 from starforge.contract.states import JobState, Reason
+from starforge.diagnosis.answer import Confidence
+from starforge.diagnosis.exits import EXIT_RULES
+from starforge.diagnosis.rules.book import RULES
 from starforge.recipes.model import ParameterType
 from starforge.wording import TIME_UNITS
 from starforge_console.accounts.tokens import Scope
@@ -22,6 +25,7 @@ from starforge_console.web.pages.visit import THEMES
 ASKED = re.compile(r"\bt\(\s*\"([a-zA-Z_.0-9]+)\"\s*[,)]")
 COUNTED = re.compile(r"\bt\.count\(\s*\"([a-zA-Z_.]+)\"")
 NAMED = re.compile(r"\"((?:done|signin|job|tokens)\.(?!html\")[a-z_]+)\"")
+DIAGNOSES = (*RULES, *EXIT_RULES)
 ERRORS = (401, 403, 404, 405, 409, 413, 422, 429, 500)
 
 
@@ -62,6 +66,8 @@ def built_codes() -> set[str]:
         *(f"catalog.type.{kind}" for kind in get_args(ParameterType)),
         *(f"group.{group}" for group in catalog.GROUPS),
         *(f"join.{form}" for form in ("sudo", "wget", "private_ca")),
+        *(f"diagnosis.{rule.kind}{part}" for rule in DIAGNOSES for part in ("", ".advice")),
+        *(f"diagnosis.confidence.{confidence}" for confidence in Confidence),
     }
 
 
@@ -73,6 +79,13 @@ def asked_codes() -> tuple[set[str], set[str]]:
     plain = set(chain.from_iterable(map(ASKED.findall, templates)))
     named = set(chain.from_iterable(map(NAMED.findall, code)))
     return plain | named | built_codes(), set(chain.from_iterable(map(COUNTED.findall, templates)))
+
+
+def test_a_diagnosis_is_told_in_english_as_the_rule_tells_it() -> None:
+    words = load_words(ENGLISH)
+    for rule in DIAGNOSES:
+        told = (words.text(f"diagnosis.{rule.kind}"), words.text(f"diagnosis.{rule.kind}.advice"))
+        assert told == (rule.summary, rule.advice)
 
 
 def values_in(message: str) -> set[str]:

@@ -56,7 +56,7 @@ BINARIES: Final = (
             error("module compiled against API version", "RuntimeError"),
         ),
         summary="A package was built against another NumPy than is installed.",
-        advice="Install numpy<2 beside packages of its time, or newer builds of those packages.",
+        advice="Install a NumPy below 2 beside packages of its time, or newer builds of those packages.",
         source="https://numpy.org/doc/stable/user/troubleshooting-importerror.html",
     ),
     Rule(

@@ -54,14 +54,9 @@ class Words:
 @cache
 def load_words(language: str) -> Words:
     """The words of a language of `LANGUAGES`. Raises ValueError for a catalog with a message that has no words."""
-    path = LOCALES / language.replace("-", "_") / "messages.po"
     messages: dict[str, str] = {}
-    for message in _load_catalog(path):
-        if not message.id:
-            continue
-        if not message.string or message.fuzzy:
-            raise ValueError(f"{path}: {message.id} has no words, or is marked as fuzzy")
-        messages[str(message.id)] = str(message.string)
+    for path in sorted((LOCALES / language.replace("-", "_")).glob("*.po")):
+        messages |= _load_messages(path)
     return Words(language, MappingProxyType(messages))
 
 
@@ -84,6 +79,17 @@ def choose_language(chosen: str | None, accepted: str) -> str:
 
 def _clean(value: object) -> object:
     return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _load_messages(path: Path) -> dict[str, str]:
+    messages: dict[str, str] = {}
+    for message in _load_catalog(path):
+        if not message.id:
+            continue
+        if not message.string or message.fuzzy:
+            raise ValueError(f"{path}: {message.id} has no words, or is marked as fuzzy")
+        messages[str(message.id)] = str(message.string)
+    return messages
 
 
 def _load_catalog(path: Path) -> Catalog:

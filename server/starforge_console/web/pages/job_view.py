@@ -12,8 +12,10 @@ from starforge.contract.api import (
     Outputs,
     WaitView,
 )
+from starforge.contract.diagnosis import DiagnosisView
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import FREE_OF_CHARGE, DesiredState, has_ended_for_good
+from starforge.diagnosis.answer import RULES_VERSION, Category
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
 from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.lineages import load_lineage_record
@@ -22,6 +24,8 @@ from starforge_console.ledger.points import list_keys
 from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
 from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs
 from starforge_console.web.deps import ApiServices
+from starforge_console.web.diagnosis import find_view
+from starforge_console.web.i18n.words import Words
 from starforge_console.web.views import build_attempt, build_lineage, build_waits
 
 EVENTS_SHOWN: Final = 200
@@ -45,6 +49,7 @@ class JobPage:
     keys: dict[str, int]
     inputs: JobInputs
     now: float
+    diagnosis: DiagnosisView | None = None
 
     @property
     def id(self) -> str:
@@ -79,6 +84,21 @@ class JobPage:
         return found if isinstance(found, CheckpointInput) else None
 
     @property
+    def told(self) -> DiagnosisView | None:
+        """Why the shown attempt failed, where that is worth a notice: a cause, or at least the line of an error."""
+        found = self.diagnosis
+        if found is None or found.category == Category.STOPPED:
+            return None
+        return None if found.category == Category.UNKNOWN and found.line is None else found
+
+    def tell_cause(self, found: DiagnosisView, words: Words) -> tuple[str, str]:
+        """Summary and advice in the reader's language; as they were found where rules of another version did."""
+        code = f"diagnosis.{found.kind}"
+        if found.rules_version != RULES_VERSION or code not in words.codes:
+            return found.summary, found.advice
+        return words(code, **found.facts), words(f"{code}.advice", **found.facts)
+
+    @property
     def image_id(self) -> str | None:
         """The image that the newest attempt really ran."""
         return next((one.image_id for one in reversed(self.attempts) if one.image_id), None)
@@ -107,6 +127,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
         )
     )
     shown = choose_attempt(job_id, attempts, attempt)
+    diagnosis = None if shown is None or shown.ended_at is None else await find_view(services, job_id, shown)
     return JobPage(
         line=lines[record.id],
         spec=JobSpec.model_validate_json(documents.spec),
@@ -122,6 +143,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
         inputs=inputs,
         keys=await services.series.read(lambda c: list_keys(c, job_id)),
         now=services.clock.now(),
+        diagnosis=diagnosis,
     )
 
 

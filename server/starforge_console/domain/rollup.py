@@ -4,7 +4,7 @@ import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from starforge_console.domain.points import Point, Summary
 
@@ -44,10 +44,10 @@ class Rollup:
     high_times: "array[float]"
     nan_times: "array[float]"
 
-    @classmethod
-    def empty(cls) -> "Rollup":
+    @staticmethod
+    def empty() -> "Rollup":
         """No chunk."""
-        return cls(*(array("q") for _ in _INTEGERS), *(array("d") for _ in _FLOATS))
+        return _build([array("q") for _ in _INTEGERS], [array("d") for _ in _FLOATS])
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -73,9 +73,8 @@ class Rollup:
 
     def pick(self, rows: Sequence[int]) -> "Rollup":
         """A copy of these rows, in this order."""
-        integers = (array("q", [getattr(self, name)[row] for row in rows]) for name in _INTEGERS)
-        floats = (array("d", [getattr(self, name)[row] for row in rows]) for name in _FLOATS)
-        return Rollup(*integers, *floats)
+        integers = [array("q", [getattr(self, name)[row] for row in rows]) for name in _INTEGERS]
+        return _build(integers, [array("d", [getattr(self, name)[row] for row in rows]) for name in _FLOATS])
 
     def replace(self, row: int, summary: Summary) -> None:
         """Let `summary` stand for the chunk of this row."""
@@ -108,6 +107,11 @@ class Rollup:
             points.append(Point(self.high_steps[high], self.high_values[high], self.high_times[high]))
         nan = next((row for row in rows if not math.isnan(self.nan_times[row])), None)
         return points if nan is None else [*points, Point(self.nan_steps[nan], math.nan, self.nan_times[nan])]
+
+
+def _build(integers: "Sequence[array[int]]", floats: "Sequence[array[float]]") -> Rollup:
+    columns: dict[str, Any] = {**dict(zip(_INTEGERS, integers, strict=True)), **dict(zip(_FLOATS, floats, strict=True))}
+    return Rollup(**columns)
 
 
 _NOTHING: Final = Point(0, math.nan, math.nan)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, func, insert, select, update
 
 from starforge_console.domain.points import Columns, Point, Summary, build_summary
 from starforge_console.domain.rollup import Rollup
@@ -66,7 +66,7 @@ def search_keys(
     connection: Connection, job_id: str, text: str = "", *, after: str = "", limit: int = KEYS_AT_MOST
 ) -> list[KeyCount]:
     """At most `limit` keys of the job behind `after` in which `text` is found, whatever its case, by name."""
-    wanted = metric_keys.c.job_id == job_id
+    wanted = and_(metric_keys.c.job_id == job_id)
     if text:
         wanted &= func.lower(metric_keys.c.key).contains(text.lower(), autoescape=True)
     if after:
@@ -90,7 +90,7 @@ def search_common_keys(connection: Connection, jobs: Sequence[str], text: str, l
 
     `points` of each is how many of the jobs have it.
     """
-    wanted = metric_keys.c.job_id.in_(jobs)
+    wanted = and_(metric_keys.c.job_id.in_(jobs))
     if text:
         wanted &= func.lower(metric_keys.c.key).contains(text.lower(), autoescape=True)
     have = func.count()

@@ -49,7 +49,7 @@ def test_the_keys_of_a_run_are_searched_and_come_a_page_at_a_time(console: Conso
     found = _get(console, headers, path, q="LAYER.00", limit=60)
     assert (len(found["keys"]), found["total"], found["next"]) == (60, 1001, "layer.0059/norm")
     rest = _get(console, headers, path, q="LAYER.00", limit=60, after=found["next"])
-    assert (list(rest["keys"])[0], len(rest["keys"]), rest["next"]) == ("layer.0060/norm", 40, None)
+    assert (next(iter(rest["keys"])), len(rest["keys"]), rest["next"]) == ("layer.0060/norm", 40, None)
     assert _get(console, headers, path, q="%")["keys"] == {}
 
 

@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 import starforge
-from starforge.contract.api import API_PREFIX, Problem
+from starforge.contract.api import API_PREFIX
 from starforge_console.web import (
     blobs,
     caller,
@@ -38,8 +38,6 @@ from starforge_console.web.polls import LongPolls
 from starforge_console.web.problems import handle_errors
 
 _TITLE: Final = "StarForge"
-_UNUSED: Final = ("HTTPValidationError", "ValidationError")
-_REFERENCES: Final = "#/components/schemas/{model}"
 
 
 def build_api(
@@ -113,15 +111,8 @@ def _build_app() -> FastAPI:
 
 
 def _describe(app: FastAPI) -> dict[str, Any]:
+    from starforge_console.web.document import complete  # noqa: PLC0415 - most starts of the console describe nothing
+
     document = get_openapi(title=app.title, version=app.version, routes=app.routes)
-    components = document.setdefault("components", {})
-    schemas = components.setdefault("schemas", {})
-    for name in _UNUSED:
-        schemas.pop(name, None)
-    problem = Problem.model_json_schema(ref_template=_REFERENCES)
-    schemas |= problem.pop("$defs", {})
-    schemas["Problem"] = problem
-    components["schemas"] = dict(sorted(schemas.items()))
-    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    document["security"] = [{"token": []}]
+    complete(document)
     return document

@@ -155,7 +155,12 @@ async def mark_node_lost(fleets: Fleets, _account: Administrator, node: str, req
     return _build_changed(lost.row).model_copy(update={"jobs": lost.jobs})
 
 
-@router.post("/nodes/{node}/end-unknown", status_code=202, responses=problem_responses(*_CHANGED, 502))
+@router.post(
+    "/nodes/{node}/end-unknown",
+    status_code=202,
+    response_class=Response,
+    responses=problem_responses(*_CHANGED, 502),
+)
 async def end_unknown_attempt(fleets: Fleets, _account: Administrator, node: str, request: EndUnknown) -> Response:
     """End a running container of this install that the ledger knows nothing of."""
     await fleets.administration.end_unknown(node, parse_attempt_id(request.attempt))

@@ -47,6 +47,9 @@ _RANK_NAMES = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "FO
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 _MOST_KEYS = 10_000  # a training that makes up names without end does not fill the memory
 _MOST_SETS = 256  # of names that were reported together
+_MOST_SET_NAMES = 40_000  # in all of them
+_LONGEST_SET = LINE_BYTES // 2  # what the runner unpacks must not grow longer than a line may be
+_FRAME_BYTES = 100  # of a line around its values
 _PLAIN = frozenset((float, int))
 _MOST_ROWS = 64  # of one call of samples
 _MOST_CHARACTERS = 8192  # of one of their texts
@@ -240,12 +243,22 @@ def _write_values(values: Mapping[str, Any], step: int) -> bool:
             parts += [f"{_keys[key]}{_encode(number)}" for number in _list_number(key, value)]
     names = tuple(values)
     is_set = len(_sets) < _MOST_SETS and len(parts) == len(names) and all(type(name) is str for name in names)
-    word = os.urandom(6).hex() if is_set else ""  # random: a forked process makes up words of its own
-    told = f',"keys":"{word}"' if word else ""
-    written = _line.write(f'{{"time":{_now():.6f},"step":{step:d},"values":{{{",".join(parts)}}}{told}}}\n')
-    if word and written and sum(map(len, _sets)) + len(names) <= _MOST_KEYS:
+    is_short = sum(map(len, parts)) + len(parts) < _LONGEST_SET
+    if not (is_set and is_short):
+        return _write_parts(parts, step)
+    word = os.urandom(6).hex()  # random: a forked process makes up words of its own
+    written = _line.write(f'{{"time":{_now():.6f},"step":{step:d},"values":{{{",".join(parts)}}},"keys":"{word}"}}\n')
+    if written and sum(map(len, _sets)) + len(names) <= _MOST_SET_NAMES:
         _sets[names] = word
     return written
+
+
+def _write_parts(parts: List[str], step: int) -> bool:
+    """Write members of `values`, in as many lines as they take."""
+    if len(parts) > 1 and sum(map(len, parts)) + len(parts) > LINE_BYTES - _FRAME_BYTES:
+        middle = len(parts) // 2
+        return _write_parts(parts[:middle], step) and _write_parts(parts[middle:], step)
+    return _line.write(f'{{"time":{_now():.6f},"step":{step:d},"values":{{{",".join(parts)}}}}}\n')
 
 
 def _event(kind: str, **members: Any) -> bool:  # noqa: ANN401 - JSON values

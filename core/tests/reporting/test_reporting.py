@@ -12,6 +12,7 @@ import pytest
 
 from core.tests.runner.support.attempt import find_interpreters
 from starforge.contract import capsule as contract
+from starforge.contract.bounds import LINE_BYTES
 from starforge.runner.packed import NameSets
 
 CORE = Path(contract.__file__).parents[2]
@@ -103,6 +104,20 @@ def test_names_that_come_again_are_reported_packed_and_lose_nothing(training: Tr
         {"count": 7.0, "wörd/loss": 7.5},
     ]
     assert training.file.read_text().count('"packed"') == 4
+
+
+def test_ten_thousand_long_names_take_several_lines_and_lose_nothing(training: Training) -> None:
+    training.run(
+        """
+        values = {f"model.layers.{number}.{'x' * 120}": float(number) for number in range(10_000)}
+        assert report.log(values, step=1) and report.log(values, step=2)
+        """
+    )
+    lines = training.lines()
+    assert max(map(len, training.file.read_bytes().splitlines())) < LINE_BYTES
+    for step in (1, 2):
+        values = [value for line in lines if line["step"] == step for value in line["values"].values()]
+        assert values == [float(number) for number in range(10_000)]
 
 
 def test_a_training_that_makes_up_names_without_end_goes_on_reporting(training: Training) -> None:

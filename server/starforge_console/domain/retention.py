@@ -4,6 +4,7 @@ Nothing goes of a job that runs or may go on by itself, nor of one whose checkpo
 other ended job stays whatever a later attempt would read: its newest committed checkpoints, its outputs, its workspace.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -161,13 +162,16 @@ def find_best(checkpoints: Iterable[CheckpointFacts], better: Better | None) -> 
 
 
 def find_values(steps: Iterable[int], curve: Sequence[int], values: Sequence[float | str]) -> Mapping[int, float]:
-    """The curve's value at each of `steps`: its last number at or before the step. Steps without one are left out."""
+    """The curve's value at each of `steps`: that of its last point at or before the step.
+
+    Steps before the first point, or at which that point is no finite number, are left out: the training had diverged.
+    """
     found: dict[int, float] = {}
     for wanted in steps:
-        before = values[: bisect_right(curve, wanted)]
-        number = next((value for value in reversed(before) if isinstance(value, float | int)), None)
-        if number is not None:
-            found[wanted] = float(number)
+        place = bisect_right(curve, wanted) - 1
+        value = values[place] if place >= 0 else None
+        if isinstance(value, float | int) and math.isfinite(value):
+            found[wanted] = float(value)
     return found
 
 

@@ -133,9 +133,13 @@ def test_a_blob_goes_when_nothing_refers_to_it_and_nobody_used_it_for_its_time()
     assert [one.name for one in decide_files(Kind.BLOB, [old, fresh, held], 10.0, 10.0)] == ["o"]
 
 
-def test_the_value_of_a_checkpoint_is_the_last_number_at_or_before_its_step() -> None:
+def test_the_value_of_a_checkpoint_is_that_of_the_last_point_at_or_before_its_step() -> None:
     assert find_values([1, 5, 9], [2, 4, 6, 9], [0.5, 0.4, "nan", 0.2]) == {5: 0.4, 9: 0.2}
-    assert find_values([7], [2, 6], [0.5, "nan"]) == {7: 0.5}
+
+
+@pytest.mark.parametrize("diverged", ["nan", "inf", float("nan"), float("inf")])
+def test_a_checkpoint_at_which_the_training_had_diverged_has_no_value(diverged: float | str) -> None:
+    assert find_values([7], [2, 6], [0.5, diverged]) == {}
 
 
 def test_without_a_value_or_a_direction_there_is_no_best() -> None:

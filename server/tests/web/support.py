@@ -10,13 +10,11 @@ from starlette.testclient import TestClient
 
 from server.tests.web.fleets import build_fleets
 from starforge.containers.storage import MARK_FILE
-from starforge.contract.api import Curve
 from starforge.contract.canonical import digest_bytes
 from starforge.contract.executor import Capabilities, FleetView, NodeView
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.launch import Network
-from starforge.errors import NotFound
 from starforge.recipes.catalog import load_catalog
 from starforge_console.accounts.registry_logins import RegistryLogins
 from starforge_console.accounts.secrets import UserSecrets
@@ -165,13 +163,6 @@ class Logs:
         self.removed += attempts
 
 
-class NoCurves:
-    """A job that reported nothing."""
-
-    async def curve(self, job: str, key: str, points: int) -> Curve:
-        raise NotFound(f"job {job} has no curve {key!r} of {points} points")
-
-
 @dataclass
 class ConsoleUnderTest:
     """The application and everything that a test may turn."""
@@ -293,7 +284,7 @@ def _build_collector(sources: AdmissionSources, series: Database, settings: Cons
             series=series,
             blobs=sources.blobs,
             disk=Disk(StorageLayout(settings.storage_root), settings.paths.console_state_dir / "logs"),
-            curves=NoCurves(),
+            curves=Curves(series),
             catalog=sources.catalog,
             terms=settings.retention.build_terms(settings.policy.container_retention_s),
             clock=sources.clock,

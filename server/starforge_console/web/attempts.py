@@ -55,7 +55,7 @@ async def load_log_state(services: ApiServices, attempt: AttemptRecord | None) -
         produced = attempt.produced_bytes
         return LogState(received_bytes=0, produced_bytes=produced, removed_at=attempt.log_removed_at)
     received, _ = await services.series.read(lambda c: stream_state(c, attempt.id, STREAM_LOG))
-    if attempt.finalised_at is None:
+    if attempt.finalised_at is None and received <= services.settings.policy.log_max_bytes:
         return build_log_state(attempt, received, ())
     return build_log_state(attempt, received, await services.logs.find_missing(attempt.id, attempt.produced_bytes))
 

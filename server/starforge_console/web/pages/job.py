@@ -56,7 +56,7 @@ async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
     values: dict[str, Any] = {"nav": "jobs", "page": page, "history": page.history, "view": shown, "may": may}
     values["once"] = secrets.token_urlsafe(16)
     if shown == "run":
-        text = await load_log(services.logs, page.attempt, asked)
+        text = await load_log(services, job_id, page.attempt, asked)
         values |= {
             "curves": await load_curves_part(services, page, CurveChoice(keys, group, metric.strip())),
             "log": text,

@@ -14,8 +14,8 @@ from starforge_console.ledger.views import AttemptRecord
 from starforge_console.web.attempts import require_log
 from starforge_console.web.deps import ApiServices, LogReader, Services
 from starforge_console.web.log_lines import find_attempt
-from starforge_console.web.log_windows import LINES_SHOWN, find_first_error, load_around
-from starforge_console.web.pages.log_view import BEFORE, AskedOfLog, LogView, describe_window, load_hits
+from starforge_console.web.log_windows import LINES_SHOWN, load_around
+from starforge_console.web.pages.log_view import BEFORE, AskedOfLog, LogView, describe_window, find_error, load_hits
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed
 
@@ -32,7 +32,7 @@ Range = tuple[int, int]
 async def send_part(pages: Pages, services: Services, visit: Signed, job_id: str, asked: AskedOfLog) -> Response:
     """Lines around one, or around the first error, as a fragment; it says where the lines before and after begin."""
     chosen = await _load_attempt(services, job_id, asked.attempt)
-    line = await find_first_error(services.logs, chosen.id) if asked.is_error else asked.line
+    line = await find_error(services, job_id, chosen) if asked.is_error else asked.line
     view = LogView(asked=asked)
     if line is not None:
         window = await load_around(services.logs, chosen.id, line, BEFORE, LINES_SHOWN)

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Query
 
 from starforge_console.ledger.views import AttemptRecord
-from starforge_console.web.deps import LogReader
+from starforge_console.web.deps import ApiServices, LogReader
+from starforge_console.web.diagnosis import find_view
 from starforge_console.web.log_search import Hit, Wanted, search_log
 from starforge_console.web.log_windows import LINES_SHOWN, LogWindow, find_first_error, load_around, load_end
 from starforge_console.web.pages.log_lines import LogLine, Place, show_items, show_line
@@ -76,17 +77,26 @@ async def parse_log_asked(  # noqa: PLR0913, PLR0917 - one parameter a wish
 AskedOfLog = Annotated[LogAsked, Depends(parse_log_asked)]
 
 
-async def load_log(logs: LogReader, attempt: AttemptRecord | None, asked: LogAsked) -> LogView:
+async def load_log(services: ApiServices, job_id: str, attempt: AttemptRecord | None, asked: LogAsked) -> LogView:
     """What is to be shown of the attempt's log."""
     if attempt is None or attempt.log_removed_at is not None:
         return LogView(asked=asked)
-    line = await find_first_error(logs, attempt.id) if asked.is_error else asked.line
+    logs = services.logs
+    line = await find_error(services, job_id, attempt) if asked.is_error else asked.line
     if line is None:
         window = await load_end(logs, attempt.id)
     else:
         window = await load_around(logs, attempt.id, line, BEFORE, LINES_SHOWN)
     found = await load_hits(logs, attempt.id, asked) if asked.is_search else {}
     return LogView(asked=asked, target=line, **describe_window(window), **found)
+
+
+async def find_error(services: ApiServices, job_id: str, attempt: AttemptRecord) -> int | None:
+    """The line that the diagnosis names as the cause, else the first one that speaks of an error."""
+    found = None if attempt.ended_at is None else await find_view(services, job_id, attempt)
+    if found is not None and found.line is not None:
+        return found.line
+    return await find_first_error(services.logs, attempt.id)
 
 
 def describe_window(window: LogWindow) -> dict[str, Any]:

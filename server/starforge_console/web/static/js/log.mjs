@@ -174,6 +174,13 @@ async function search(more) {
   if (!more) { current = -1; step(1); }
 }
 
+// While it is typed, what is here shows the text; Enter asks the server for the rest.
+find.addEventListener("input", () => {
+  unmark(log);
+  marked = find.value.toLowerCase();
+  mark([...list().children, ...tail.children]);
+});
+
 form.addEventListener("submit", (event) => {
   if (!panel.dataset.find) return;
   event.preventDefault();

@@ -81,6 +81,7 @@ def _take_all(page: Page, token: str, suffix: str) -> None:
         "job-config": f"/jobs/{jobs['SUCCEEDED']}?view=config",
         "job-admission": f"/jobs/{jobs['SUCCEEDED']}?view=admission",
         "job-lineage": f"/jobs/{jobs['SUCCEEDED']}?view=lineage",
+        "compare": f"/compare?job={jobs['RUNNING']}&job={jobs['SUCCEEDED']}",
         "fleets": "/fleets",
         "fleet": f"/fleets/{SAMPLE_FLEET}",
         "fleet-new": "/new-fleet",

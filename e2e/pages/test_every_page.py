@@ -70,10 +70,10 @@ def test_everything_is_reached_by_keyboard(page: Page, sample: Sample) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     reached: set[str] = set()
-    for _ in range(40):
+    for _ in range(60):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()"))
-    assert {"Stop", "log-find", "log-follow", "log", "smooth"} <= reached
+    assert {"Stop", "log-find", "log-follow", "log", "curves-smooth"} <= reached
 
 
 def test_the_heaviest_page_loads_less_than_150_kb_of_scripts_and_styles(

@@ -17,8 +17,8 @@ from tools.tree import load_files
 
 GLOSSARY: Final = Path("docs/dev/glossary.md")
 CATALOGS: Final = Path("server/starforge_console/web/i18n/locale")
-CATALOG: Final = CATALOGS / "zh_Hans/messages.po"
-ENGLISH_CATALOG: Final = CATALOGS / "en/messages.po"
+CATALOG: Final = CATALOGS / "zh_Hans"
+ENGLISH_CATALOG: Final = CATALOGS / "en"
 GUIDES: Final = "docs/zh-Hans"
 ENGLISH_GUIDES: Final = "docs/en"
 README: Final = Path("README.zh-Hans.md")
@@ -71,14 +71,13 @@ def load_terms(root: Path) -> list[Term]:
 
 
 def _load_messages(root: Path) -> Iterator[Text]:
-    if not (root / CATALOG).is_file():
-        return
-    with (root / CATALOG).open("rb") as ours, (root / ENGLISH_CATALOG).open("rb") as theirs:
-        english = {message.id: str(message.string) for message in read_po(theirs)}
-        for message in read_po(ours):
-            if message.id:
-                place = f"{CATALOG}:{message.lineno}: {message.id}"
-                yield Text(place, str(message.string), english.get(message.id, ""))
+    for catalog in load_files(root, f"{CATALOG}/*.po"):
+        with (root / catalog).open("rb") as ours, (root / ENGLISH_CATALOG / catalog.name).open("rb") as theirs:
+            english = {message.id: str(message.string) for message in read_po(theirs)}
+            for message in read_po(ours):
+                if message.id:
+                    place = f"{catalog}:{message.lineno}: {message.id}"
+                    yield Text(place, str(message.string), english.get(message.id, ""))
 
 
 def _load_pages(root: Path) -> Iterator[Text]:

@@ -54,9 +54,10 @@ def test_a_word_of_another_row_is_judged_by_the_english_of_its_section(tmp_path:
 
 
 def test_a_message_is_judged_by_the_english_of_its_code(tmp_path: Path) -> None:
-    catalogs = {str(CATALOG): _catalog("jobs.recipe", "方法"), str(ENGLISH_CATALOG): _catalog("jobs.recipe", "Recipe")}
+    ours, theirs = CATALOG / "messages.po", ENGLISH_CATALOG / "messages.po"
+    catalogs = {str(ours): _catalog("jobs.recipe", "方法"), str(theirs): _catalog("jobs.recipe", "Recipe")}
     (violation,) = find_violations(build_tree(tmp_path, {"docs/dev/glossary.md": GLOSSARY, **catalogs}))
-    assert violation == f"{CATALOG}:4: jobs.recipe: says 方法 for recipe, which is 配方 in docs/dev/glossary.md"
+    assert violation == f"{ours}:4: jobs.recipe: says 方法 for recipe, which is 配方 in docs/dev/glossary.md"
 
 
 def test_a_readme_is_read_too(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_what_is_lost_of_a_log_is_passed_over() -> None:
     attempt = AttemptId("jaaaaaaaaa-1-abcdef")
     content = b"first\nsecond\nlost\nlost too\nlast\n" + OOM
     begin = content.index(b"lost")
-    lost = {attempt: (begin, content.index(b"too"))}
+    lost: dict[str, tuple[int, int]] = {attempt: (begin, content.index(b"too"))}
     window = asyncio.run(load_window(Logs(written={attempt: content}, lost=lost), attempt))
     assert [line.content for line in window.lines] == [b"first", b"second", b"last", OOM.strip()]
     assert window.lines[-1].number == 6

@@ -7,7 +7,7 @@ import pytest
 from markupsafe import Markup
 
 from starforge.contract.states import JobState, Reason
-from starforge.diagnosis.answer import Confidence
+from starforge.diagnosis.answer import Category, Confidence
 from starforge.diagnosis.exits import EXIT_RULES
 from starforge.diagnosis.rules.book import RULES
 from starforge.recipes.model import ParameterType
@@ -67,6 +67,7 @@ def built_codes() -> set[str]:
         *(f"group.{group}" for group in catalog.GROUPS),
         *(f"join.{form}" for form in ("sudo", "wget", "private_ca")),
         *(f"diagnosis.{rule.kind}{part}" for rule in DIAGNOSES for part in ("", ".advice")),
+        *(f"diagnosis.category.{category}" for category in Category),
         *(f"diagnosis.confidence.{confidence}" for confidence in Confidence),
     }
 

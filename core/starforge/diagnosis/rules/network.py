@@ -220,7 +220,7 @@ SERVICES: Final = (
                 " already in use",
                 re.compile(
                     r"(?:[\w.]+\.)?(?:OSError|DistNetworkError|RuntimeError|ZMQError|RendezvousConnectionError): "
-                    r".{0,300}?[Aa]ddress already in use"
+                    r".{0,300}?(?i:address already in use)"
                 ),
                 is_error=True,
             ),

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from starforge.contract.bounds import MASKED_BYTES
 from starforge.errors import InputError
 
 NAME_PATTERN: Final = r"^[A-Z][A-Z0-9_]{0,63}$"
@@ -10,8 +11,6 @@ VALUE_BYTES: Final = 64 << 10
 """The longest value, in UTF-8."""
 SECRETS_OF_A_USER: Final = 100
 SECRETS_OF_A_JOB: Final = 32
-MASKED_BYTES: Final = 8
-"""A shorter value is not masked in logs: it would hide ordinary words."""
 
 _NAME: Final = re.compile(NAME_PATTERN)
 _OURS: Final = "StarForge sets it for every job"

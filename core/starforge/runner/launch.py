@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from starforge.contract import capsule as contract
+from starforge.contract.bounds import MASKED_BYTES
 from starforge.runner.desk import Desk
 from starforge.runner.endings import Refusal
 from starforge.runner.masking import build_patterns
@@ -140,7 +141,7 @@ def _holds_something(directory: str) -> bool:
 def _declare_unmasked(desk: Desk) -> None:
     for name, value in desk.secrets.values.items():
         if not build_patterns([value]):
-            text = f"the secret {name} is shorter than 8 bytes: it is not masked in logs"
+            text = f"the secret {name} is shorter than {MASKED_BYTES} bytes: it is not masked in logs"
             desk.spool.event("note", code="secret_too_short", message=text)
 
 

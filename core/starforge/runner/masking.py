@@ -1,7 +1,6 @@
 """Hides the run's secrets in a stream of bytes before the first of them touches a disk.
 
-A secret is replaced by as many `*`, so that offsets stay true. Secrets shorter than MIN_SECRET_BYTES are not masked:
-they would hide ordinary words.
+A secret is replaced by as many `*`, so that offsets stay true. Secrets shorter than MASKED_BYTES are not masked.
 
 Only bytes that are equal to the beginning of a secret are ever held, so ordinary output is not delayed. They are held
 until the next bytes decide, or until nothing came for a tenth of a second: a program that writes a secret in pieces
@@ -13,7 +12,8 @@ from __future__ import annotations
 import json
 from typing import Dict, Iterable, List, Set
 
-MIN_SECRET_BYTES = 8
+from starforge.contract.bounds import MASKED_BYTES
+
 _HEAD_BYTES = 8  # a place where a secret may begin is found by so many bytes of it, and only then compared whole
 
 
@@ -26,7 +26,7 @@ def build_patterns(values: Iterable[bytes]) -> List[bytes]:
         shapes += [
             json.dumps(text, ensure_ascii=plain)[1:-1].encode("utf-8", "surrogateescape") for plain in (True, False)
         ]
-        patterns.update(shape for shape in shapes if len(shape) >= MIN_SECRET_BYTES)
+        patterns.update(shape for shape in shapes if len(shape) >= MASKED_BYTES)
     return sorted(patterns)
 
 

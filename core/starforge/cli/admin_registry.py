@@ -1,13 +1,12 @@
 """`sf admin registry`: how the console signs in to registries of images."""
 
 import sys
-import time
 from typing import Final
 
 import click
 
 from starforge.cli.lazy import LazyCommand, LazyGroup
-from starforge.cli.output import json_option, note, print_json, print_table
+from starforge.cli.output import describe_time, json_option, note, print_json, print_table
 from starforge.cli.session import open_console
 from starforge.client.login import load_session
 from starforge.client.registries import RegistryConsole
@@ -71,7 +70,7 @@ def ls(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     if not found:
         click.echo("the console signs in to no registry: sf admin registry set HOST --username NAME")
         return
-    rows = [(one.registry, one.username, one.set_by, _describe_time(one.set_at)) for one in found]
+    rows = [(one.registry, one.username, one.set_by, describe_time(one.set_at)) for one in found]
     print_table(("REGISTRY", "USERNAME", "SET BY", "SET"), rows)
 
 
@@ -110,7 +109,3 @@ def _read_password(registry: str, username: str) -> Secret:
             next_step="type it when asked, or pipe it in: … | sf admin registry set HOST --username NAME",
         )
     return Secret(password)
-
-
-def _describe_time(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

@@ -1,13 +1,12 @@
 """The part of `sf job show` that says where a job came from, and its difference from the commit."""
 
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import click
 
-from starforge.cli.output import has_colour, note, paint
+from starforge.cli.output import describe_time, has_colour, note, paint
 from starforge.contract.api import DifferenceView, GivenSecretView, JobDetail
 from starforge.logtext import clean, clean_line
 from starforge.wording import count_of, describe_bytes
@@ -53,7 +52,7 @@ def list_lineage(detail: JobDetail) -> Iterator[tuple[str, str]]:
 
 def describe_given(secrets: Sequence[GivenSecretView]) -> str:
     """Which secrets an attempt was given, and when their owner had set them."""
-    return ", ".join(f"{one.name} (set {_describe_time(one.set_at)})" for one in secrets)
+    return ", ".join(f"{one.name} (set {describe_time(one.set_at)})" for one in secrets)
 
 
 def print_lineage(detail: JobDetail) -> None:
@@ -80,7 +79,3 @@ def _describe_difference(detail: JobDetail) -> str:
         return "not kept"
     cut = ", cut" if kept.difference_is_cut else ""
     return f"{describe_bytes(kept.difference_bytes)}{cut}; sf job show --diff {detail.job.id}"
-
-
-def _describe_time(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

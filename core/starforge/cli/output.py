@@ -5,6 +5,7 @@ Texts come from jobs, machines and users: everything here but JSON shows them as
 
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -92,6 +93,11 @@ def render_row(label: str, text: str, width: int | None) -> str:
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table that fits the terminal; piped, nothing is cut."""
     click.echo(render_table(headers, rows, find_width()))
+
+
+def describe_time(at: float) -> str:
+    """A moment (Unix seconds) in this machine's time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
 def find_width() -> int | None:

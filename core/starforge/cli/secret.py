@@ -1,14 +1,13 @@
 """`sf secret`: secrets of one's own, which `sf submit --secret NAME` passes to a job as variables."""
 
 import sys
-import time
 from pathlib import Path
 from typing import Final
 
 import click
 
 from starforge.cli.lazy import LazyCommand, LazyGroup
-from starforge.cli.output import json_option, note, print_json, print_table, warn
+from starforge.cli.output import describe_time, json_option, note, print_json, print_table, warn
 from starforge.cli.session import open_console
 from starforge.client.http import is_loopback
 from starforge.client.login import load_session
@@ -104,11 +103,6 @@ def rm(name: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags s
         print_json({"name": name, "removed": True})
     else:
         click.echo(f"removed {name}")
-
-
-def describe_time(at: float) -> str:
-    """A moment in this machine's time."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
 def _check_argument(name: str, rest: tuple[str, ...]) -> None:

@@ -48,9 +48,14 @@ def parse_attempt_id(text: str) -> AttemptId:
     return AttemptId(text)
 
 
+def is_digest(text: str) -> bool:
+    """Whether `text` has the form of a digest."""
+    return _DIGEST.fullmatch(text) is not None
+
+
 def parse_digest(text: str) -> Digest:
     """`text` as a digest, or SpecError."""
-    if not _DIGEST.fullmatch(text):
+    if not is_digest(text):
         raise SpecError(
             f"{text!r} is no digest",
             why="a digest is 'sha256:' and 64 lower-case hexadecimal digits",

@@ -6,7 +6,6 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-KEY_BYTES: Final = 32
 _FORM: Final = b"\x01"
 """The first byte of everything sealed, so that a later form can be told from this one."""
 _NONCE_BYTES: Final = 12
@@ -17,7 +16,7 @@ class NotOpened(ValueError):
 
 
 def seal(key: bytes, value: bytes, bound_to: str) -> bytes:
-    """`value`, so that only `key` opens it, and only as what belongs to `bound_to`. Never the same bytes twice."""
+    """`value`, which only `key` (32 bytes) opens, and only as what belongs to `bound_to`; other bytes each time."""
     nonce = os.urandom(_NONCE_BYTES)
     return _FORM + nonce + AESGCM(key).encrypt(nonce, value, bound_to.encode())
 

@@ -100,7 +100,7 @@ _KEY_BODY: Final = re.compile(
 _HIDDEN: Final = b"(a secret)"
 
 
-class Secret(NamedTuple):
+class Found(NamedTuple):
     """What a file holds, in words, and in which line; the value itself is nowhere."""
 
     kind: str
@@ -120,12 +120,12 @@ def find_secret_name(path: str) -> str | None:
     return _SUFFIXES.get(name.rpartition(".")[2]) if "." in name else None
 
 
-def find_secret(content: bytes) -> Secret | None:
+def find_secret(content: bytes) -> Found | None:
     """The first secret in a file's content whose format is unmistakable; None where there is none, or it is large."""
     if len(content) > LOOKED_AT_BYTES or b"\0" in content:
         return None
     found = min(_list_secrets(content), default=None)
-    return None if found is None else Secret(found[1], content.count(b"\n", 0, found[0]) + 1)
+    return None if found is None else Found(found[1], content.count(b"\n", 0, found[0]) + 1)
 
 
 def hide_secrets(text: bytes) -> bytes:

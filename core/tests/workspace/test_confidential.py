@@ -10,7 +10,7 @@ import pytest
 from core.tests.workspace.trees import commit_tree, write_tree
 from starforge.workspace.confidential import (
     LOOKED_AT_BYTES,
-    Secret,
+    Found,
     find_secret,
     find_secret_name,
     hide_secrets,
@@ -118,7 +118,7 @@ def test_what_only_looks_alike_is_let_pass(text: str) -> None:
 def test_large_files_and_binary_ones_are_not_looked_into() -> None:
     assert find_secret(f"{GITHUB}\n".encode() + b"x " * LOOKED_AT_BYTES) is None
     assert find_secret(b"\0" + GITHUB.encode()) is None
-    assert find_secret(GITHUB.encode()) == Secret("a token of GitHub", 1)
+    assert find_secret(GITHUB.encode()) == Found("a token of GitHub", 1)
 
 
 def test_all_files_with_secrets_are_refused_at_once_without_their_values(tmp_path: Path) -> None:

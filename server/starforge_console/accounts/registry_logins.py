@@ -95,7 +95,8 @@ def _check(login: RegistryLogin) -> None:
     if not name or len(name) > _LONGEST_NAME or ":" in name or not name.isprintable():
         raise InputError(
             f"{name!r:.80} is no name to sign in with",
-            why="it is empty, or holds a colon or a sign that does not print",
+            why=f"it is empty, longer than {_LONGEST_NAME} characters, or holds a colon or a sign that does not print",
+            next_step="give the account's name as the registry has it",
         )
     if not password or len(password) > LONGEST_PASSWORD or not password.isprintable():
         # What it is stays unsaid.

@@ -55,8 +55,8 @@ class Snapshot:
         hub: What the hub said of each reference to it, by the member of the spec.
         stored: What was found on the storage for each path and checkpoint that is named, by the member.
         start_method: The method whose checkpoint the job starts from; None where it starts from none.
-        secrets: The names of the submitter's secrets, where the spec names any.
         start_is_adapter: Whether that checkpoint is an adapter (LoRA) without the weights that it belongs to.
+        secrets: The names of the submitter's secrets, where the spec names any.
 
     """
 

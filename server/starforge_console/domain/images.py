@@ -1,15 +1,13 @@
 """Images as registries are asked of them: who is asked about what, what answers mean, what attempts launch. Pure."""
 
-import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from starforge.contract.ids import is_digest
 from starforge.contract.images import DOCKER_HUB, ImageReference, name_registry, parse_image_reference
 from starforge.errors import InputError, SpecError
 
 DEFAULT_TAG: Final = "latest"
-
-_PINNED: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ def choose_image(image: str, admitted: str | None, ran: str | None, *, is_asked:
     if question is None or question.digest is not None:
         return image
     digest = admitted or (ran if is_asked else None)
-    if digest is None or not _PINNED.fullmatch(digest):
+    if digest is None or not is_digest(digest):
         return image
     reference = parse_image_reference(image)
     name = reference.repository if reference.host is None else f"{reference.host}/{reference.repository}"

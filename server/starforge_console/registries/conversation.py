@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import httpx2
 
+from starforge.contract.ids import is_digest
 from starforge.contract.launch import RegistryLogin
 from starforge.wording import cut_middle
 from starforge_console.domain.images import (
@@ -38,7 +39,6 @@ BODY_AT_MOST: Final = 4 << 20
 REDIRECTS_AT_MOST: Final = 3
 _WORDS_AT_MOST: Final = 200
 _TOKEN: Final = re.compile(r"[!-~]{1,16384}")
-_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _API_VERSION: Final = "docker-distribution-api-version"
 
 _OK: Final = 200
@@ -111,7 +111,7 @@ class Conversation:
             told = reply.headers.get("docker-content-digest", "")
             if digest is not None and told not in {"", digest}:
                 return self._lie(f"asked for {digest} it says that it gives {told}")
-            if told == digest or _DIGEST.fullmatch(told):
+            if told == digest or is_digest(told):
                 return Resolved(told)
         elif reply.status not in _ASK_BY_GET:
             return self._not_answered(reply)
@@ -137,7 +137,7 @@ class Conversation:
             return NotAnswered(f"its manifest is longer than {BODY_AT_MOST >> 20} MiB")
         found = "sha256:" + hashlib.sha256(reply.body).hexdigest()
         told = reply.headers.get("docker-content-digest", "")
-        wanted = {one for one in (told, digest) if one and _DIGEST.fullmatch(one)}
+        wanted = {one for one in (told, digest) if one and is_digest(one)}
         if wanted - {found}:
             return self._lie(f"its content is {found} and not {min(wanted - {found})}")
         return Resolved(digest or found)

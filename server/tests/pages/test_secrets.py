@@ -27,6 +27,16 @@ def test_a_secret_is_set_listed_and_removed_by_forms_and_its_value_is_never_show
     assert "<code>HF_TOKEN</code>" not in removed.text
 
 
+@pytest.mark.parametrize(("value", "is_warned"), [("1234567", True), ("12345678", False)])
+def test_of_a_value_that_will_not_be_masked_its_owner_is_told(
+    console: ConsoleUnderTest, value: str, *, is_warned: bool
+) -> None:
+    client = sign_in(console, console.add_user("ann"))
+    key = form_key(client.get("/tokens").text)
+    after = client.post("/secrets", data={"form_key": key, "name": "PIN", "value": value})
+    assert ("too short to be masked" in after.text, value in after.text) == (is_warned, False)
+
+
 def test_a_value_keeps_its_blanks(console: ConsoleUnderTest) -> None:
     client = sign_in(console, console.add_user("ann"))
     key = form_key(client.get("/tokens").text)

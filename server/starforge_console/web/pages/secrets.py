@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from starforge.contract.launch import Secret
+from starforge.contract.secrets import describe_unmasked
 from starforge.errors import StarForgeError
 from starforge_console.accounts.sign_in import check_scope
 from starforge_console.accounts.tokens import Scope
@@ -29,10 +30,10 @@ async def set_secret(pages: Pages, services: Services, visit: Signed, request: R
     value = form.get("value", "")
     try:
         secret = Secret(value if isinstance(value, str) else "")
-        await services.secrets.put(account, text_of(form, "name", NAME_LENGTH), secret)
+        kept = await services.secrets.put(account, text_of(form, "name", NAME_LENGTH), secret)
     except StarForgeError as error:
         return await show_page((pages, services), visit, status_of(error), secret_fault=error)
-    return _go("/tokens?done=set")
+    return _go("/tokens?done=set-unmasked" if describe_unmasked(kept.name, secret.reveal()) else "/tokens?done=set")
 
 
 @router.post("/secrets/{name}/remove")

@@ -21,7 +21,12 @@ LABEL_LENGTH: Final = 100
 
 router = APIRouter(include_in_schema=False)
 
-_DONE: Final = {"revoked": "tokens.revoked", "set": "tokens.secret_set", "removed": "tokens.secret_removed"}
+_DONE: Final = {
+    "revoked": "tokens.revoked",
+    "set": "tokens.secret_set",
+    "set-unmasked": "tokens.secret_unmasked",
+    "removed": "tokens.secret_removed",
+}
 _DAYS: Final = re.compile(r"[0-9]{1,4}")
 
 TokenId = Annotated[int, Path(ge=1, le=LARGEST)]

@@ -6,12 +6,12 @@ apart by their bytes; only one that may hold the text, or is shown otherwise tha
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from starforge.logtext.decoding import decode
-from starforge.logtext.levels import Level, find_level, is_surely_error, take_rank
+from starforge.logtext.levels import Level, find_level, take_rank
 from starforge.logtext.records import build_record
 from starforge.logtext.render import render_record
 from starforge_console.web.deps import LogReader
@@ -27,22 +27,26 @@ _BEFORE: Final = 120
 _SNIPPET: Final = 400
 _ODD: Final = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
 _SGR: Final = re.compile(rb"\x1b\[[0-9;:]*m")
-_SPEAKS: Final = re.compile(
-    rb"error|exception|traceback|fatal|critical|panic|segmentation|killed|\[E\d{3}", re.IGNORECASE
+_SPEAKS: Final = (
+    b"error",
+    b"exception",
+    b"traceback",
+    b"fatal",
+    b"critical",
+    b"panic",
+    b"segmentation",
+    b"killed",
+    b"[e",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is searched for: all that is given must hold of a line.
-
-    `errors`: it speaks of an error; `sure`: an error begins there.
-    """
+    """What is searched for: all that is given must hold of a line. `errors`: it speaks of an error."""
 
     text: str = ""
     rank: int | None = None
     errors: bool = False
-    sure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +126,11 @@ class _Scan:
         self.offset += len(block)
         return len(content) * (1 if is_plain else ODD_COSTS)
 
-    def _list_candidates(self, block: bytes, *, is_plain: bool) -> Iterator[tuple[int, int]]:
+    def _list_candidates(self, block: bytes, *, is_plain: bool) -> Iterable[tuple[int, int]]:
         """Where lines begin and end that may be wanted."""
         wanted = self.wanted
         if not wanted.text:
-            pattern = _SPEAKS if wanted.rank is None else _build_rank_pattern(wanted.rank)
-            return _list_matching(block, pattern)
+            return _list_speaking(block) if wanted.rank is None else _list_of_rank(block, wanted.rank)
         needle = wanted.text.encode().lower()
         has_cases = any(sign > "\x7f" and sign.lower() != sign.upper() for sign in wanted.text)
         if is_plain and not has_cases:
@@ -157,7 +160,13 @@ def _list_holding(block: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
         at = low.find(needle, end)
 
 
-def _list_matching(block: bytes, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
+def _list_speaking(block: bytes) -> list[tuple[int, int]]:
+    """Lines that hold a word of errors: many searches for one word each are faster than one for many."""
+    return sorted({place for word in _SPEAKS for place in _list_holding(block, word)})
+
+
+def _list_of_rank(block: bytes, rank: int) -> Iterator[tuple[int, int]]:
+    pattern = re.compile(rb"\[(?:rank|default)%d\]:|^%d: " % (rank, rank), re.MULTILINE)
     found = pattern.search(block)
     while found:
         begin, end = block.rfind(b"\n", 0, found.start()) + 1, _end_of(block, found.start())
@@ -180,10 +189,6 @@ def _end_of(block: bytes, at: int) -> int:
     return len(block) if end < 0 else end
 
 
-def _build_rank_pattern(rank: int) -> re.Pattern[bytes]:
-    return re.compile(rb"\[(?:rank|default)%d\]:|^%d: " % (rank, rank), re.MULTILINE)
-
-
 def _look(raw: bytes, place: tuple[int, int], wanted: Wanted) -> Hit | None:
     """The hit that a line is; None when it is none."""
     record = build_record(raw, *place)
@@ -194,7 +199,7 @@ def _look(raw: bytes, place: tuple[int, int], wanted: Wanted) -> Hit | None:
             return None
         text = taken
     level = find_level(text)
-    if (wanted.errors and level != "err") or (wanted.sure and not is_surely_error(text)):
+    if wanted.errors and level != "err":
         return None
     at = text.lower().find(wanted.text.lower())
     if at < 0 and record.omitted_bytes:

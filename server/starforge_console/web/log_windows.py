@@ -4,11 +4,12 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
+from starforge.logtext.levels import is_surely_error
 from starforge.logtext.reading import LineReader
 from starforge.logtext.render import Line
 from starforge_console.ingest.logs import LinePlace
 from starforge_console.web.deps import LogReader
-from starforge_console.web.log_search import Wanted, search_log
+from starforge_console.web.log_search import Hit, Wanted, search_log
 
 LINES_SHOWN: Final = 500
 WINDOW_BYTES: Final = 2 << 20
@@ -16,6 +17,8 @@ END_BYTES: Final = 1 << 20
 _OPEN_LINE_BYTES: Final = 256 << 10
 _PIECE_BYTES: Final = 256 << 10
 _ERROR_LOOK_BYTES: Final = 64 << 20
+_HITS_A_STEP: Final = 200
+_MENTIONS_AT_MOST: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +75,16 @@ async def find_first_error(logs: LogReader, attempt: str) -> int | None:
     Of a long log its last part is looked through: what ended a job stands there.
     """
     state = await logs.read_part(attempt, 0, 0)
-    begin = max(0, state.received_to - _ERROR_LOOK_BYTES)
-    for wanted in (Wanted(sure=True), Wanted(errors=True)):
-        at: int | None = begin
-        while at is not None:
-            found = await search_log(logs, attempt, wanted, at, 1)
-            if found.hits:
-                return found.hits[0].number
-            at = found.next_offset
-    return None
+    at: int | None = max(0, state.received_to - _ERROR_LOOK_BYTES)
+    mentions: list[Hit] = []
+    while at is not None and len(mentions) < _MENTIONS_AT_MOST:
+        found = await search_log(logs, attempt, Wanted(errors=True), at, _HITS_A_STEP)
+        sure = next((hit for hit in found.hits if is_surely_error(hit.text)), None)
+        if sure is not None:
+            return sure.number
+        mentions += found.hits
+        at = found.next_offset
+    return mentions[0].number if mentions else None
 
 
 async def _find_near_end(logs: LogReader, attempt: str, last: int, received_to: int) -> LinePlace:

@@ -116,7 +116,6 @@ def test_what_one_rank_wrote_is_found_and_shown_alone() -> None:
     assert numbers(content, Wanted(rank=1, text="c")) == [2]
 
 
-def test_errors_are_found_and_where_one_surely_begins() -> None:
+def test_lines_that_speak_of_errors_are_found() -> None:
     content = b"no error yet\n\x1b[33mUserWarning\x1b[0m\nTraceback (most recent call last):\nKeyError: 'a'\n"
     assert numbers(content, Wanted(errors=True)) == [1, 3, 4]
-    assert numbers(content, Wanted(sure=True)) == [3, 4]

@@ -207,7 +207,7 @@ class Conversation:
             except httpx2.InvalidURL:
                 raise _Ended(NotAnswered("it leads to an address that is none")) from None
             if not self._place.may_lead_to(url):
-                raise _Ended(NotAnswered(f"it leads to {shorten(url.host) or 'nowhere'} without TLS"))
+                raise _Ended(NotAnswered(f"it leads to {shorten(url.host) or 'nowhere'}, without TLS or at no port"))
         raise _Ended(NotAnswered(f"it leads on more than {REDIRECTS_AT_MOST} times"))
 
     async def _send_once(self, method: str, url: httpx2.URL, headers: dict[str, str]) -> _Reply:

@@ -36,7 +36,7 @@ class Place:
 
     def may_lead_to(self, url: httpx2.URL) -> bool:
         """Whether the registry may send the console there: never from TLS to plain HTTP, never with a login in it."""
-        if url.userinfo or not url.host:
+        if url.userinfo or not url.host or not _has_port(url):
             return False
         if url.scheme == "https":
             return True
@@ -51,7 +51,7 @@ def build_place(registry: str, plain_http: AbstractSet[str]) -> Place | None:
         url = httpx2.URL(f"{scheme}://{host}")
     except httpx2.InvalidURL:
         return None
-    return Place(url, plain_http) if url.port is None or 0 < url.port <= _LARGEST_PORT else None
+    return Place(url, plain_http) if _has_port(url) else None
 
 
 def may_be_plain(registry: str, plain_http: AbstractSet[str]) -> bool:
@@ -68,6 +68,11 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _has_port(url: httpx2.URL) -> bool:
+    """Whether the port is one: an address may hold any number, which no socket takes."""
+    return url.port is None or 0 < url.port <= _LARGEST_PORT
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:

@@ -130,3 +130,15 @@ def test_a_registry_that_is_not_there_is_not_known_to_lack_the_image() -> None:
 @pytest.mark.parametrize("address", ["127.0.0.1:99999", "127.0.0.1:0"])
 def test_an_address_that_is_none_is_said_to_be_none(address: str) -> None:
     assert ask(f"{address}/train:1") == NotAnswered(f"{address} is no address")
+
+
+@pytest.mark.parametrize("port", ["65536", "9999999999999999999999", "0"])
+def test_a_registry_that_leads_to_a_port_that_is_none_is_followed_nowhere(port: str) -> None:
+    with play(lambda _: Answer(307, {"Location": f"http://127.0.0.1:{port}/"})) as stage:
+        led = ask(f"{stage.address}/train:1")
+    with play(lambda _: Answer(401, {"WWW-Authenticate": f'Bearer realm="http://127.0.0.1:{port}/"'})) as stage:
+        named = ask(f"{stage.address}/train:1")
+    assert isinstance(led, NotAnswered)
+    assert isinstance(named, NotAnswered)
+    assert "leads to 127.0.0.1" in led.why
+    assert "no address" in named.why

@@ -14,7 +14,7 @@ from starforge.contract.observation import Gone, NoSignal, Observation, Phase, S
 from starforge.contract.states import DesiredState, JobState
 from starforge.errors import BackendUnreachable
 from starforge_console.domain.job import JobInFlight
-from starforge_console.domain.masking import mask_record
+from starforge_console.domain.masking import Words, mask_record
 from starforge_console.domain.reconcile import CloseDoor, Decision, EndNow, Move, NoteGone, Wait, decide, wished_end
 from starforge_console.ledger.in_flight import list_in_flight, note_gone, note_stop_sent
 from starforge_console.scheduler.apply import Apply
@@ -103,7 +103,7 @@ class Reconcile:
     async def _find_record(self, attempt: AttemptId) -> ExitRecord | None:
         """The record of the attempt's end; what it says comes out of the container, and enters here without secrets."""
         record = await self._deps.records.exit_record(attempt)
-        return None if record is None else mask_record(record, await self._deps.assembly.find_words(attempt))
+        return None if record is None else mask_record(record, Words(await self._deps.assembly.find_words(attempt)))
 
     async def _stop(self, executor: Executor, job: JobInFlight, observation: Observation) -> bool:
         """Carry the wish to runner and backend; True when `observation` has no more to tell."""

@@ -89,11 +89,12 @@ def test_only_the_leader_draws_curves_and_every_node_tells_its_events(tmp_path: 
 
 def test_a_job_has_curves_of_the_machine_unless_they_are_turned_off(attempt: Attempt) -> None:
     process = attempt.prepare("sleep", "30").start()
-    until(lambda: any("system/disk_free_bytes" in line["values"] for line in attempt.metrics()), "a sample")
+    until(attempt.samples_of_machine, "a sample")
+    assert attempt.samples_of_machine()[0]["values"]["system/disk_free_bytes"] > 0
     process.terminate()
     process.communicate(timeout=20)
 
 
 def test_a_job_whose_console_wants_none_is_not_sampled(attempt: Attempt) -> None:
     assert attempt.prepare("sleep", "2", usage_period_s=None).run() == 0
-    assert (attempt.metrics(), attempt.events("usage")) == ([], [])
+    assert (attempt.samples_of_machine(), attempt.events("usage")) == ([], [])

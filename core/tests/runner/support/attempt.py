@@ -176,7 +176,14 @@ class Attempt:
         return self.stream(contract.STREAM_LOG)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Read the spooled metrics."""
+        """Read the spooled metrics of the training."""
+        return [line for line in self._metrics() if not any(key.startswith("system/") for key in line["values"])]
+
+    def samples_of_machine(self) -> list[dict[str, Any]]:
+        """Read the spooled metrics of how busy the machine was."""
+        return [line for line in self._metrics() if any(key.startswith("system/") for key in line["values"])]
+
+    def _metrics(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.stream(contract.STREAM_METRICS).splitlines()]
 
     def events(self, kind: str | None = None) -> list[dict[str, Any]]:

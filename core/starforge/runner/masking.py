@@ -14,6 +14,7 @@ from typing import Dict, Iterable, List, Set
 
 from starforge.contract.bounds import MASKED_BYTES
 
+_FEW = 64  # of so many patterns each is looked for by itself; of more the places are found by their first bytes
 _HEAD_BYTES = 8  # a place where a secret may begin is found by so many bytes of it, and only then compared whole
 
 
@@ -60,9 +61,12 @@ class Masker:
             return chunk
         raw = self._raw + chunk
         shown = self._shown + chunk
-        for pattern in self._patterns:
-            # What lies before the chunk as a whole was covered when it came.
-            _cover(raw, pattern, shown, max(0, len(self._raw) - len(pattern) + 1))
+        if len(self._patterns) > _FEW:
+            self._cover_any(raw, shown)
+        else:
+            for pattern in self._patterns:
+                # What lies before the chunk as a whole was covered when it came.
+                _cover(raw, pattern, shown, max(0, len(self._raw) - len(pattern) + 1))
         self._begun = self._undecided_bytes(raw)
         ready = max(len(raw) - self._begun, self._emitted)
         given = bytes(shown[self._emitted : ready])
@@ -75,6 +79,14 @@ class Masker:
         given = bytes(self._shown[self._emitted :])
         self._emitted = len(self._raw)
         return given
+
+    def _cover_any(self, raw: bytes, shown: bytearray) -> None:
+        """Cover every pattern in turn of place: a value of thousands of lines is thousands of patterns."""
+        # Whatever began before the chunk and ends in it was begun when the chunk came.
+        for at in range(len(self._raw) - self._begun, len(raw) - _HEAD_BYTES + 1):
+            for pattern in self._by_head.get(raw[at : at + _HEAD_BYTES], ()):
+                if raw.startswith(pattern, at):
+                    shown[at : at + len(pattern)] = b"*" * len(pattern)
 
     def _undecided_bytes(self, raw: bytes) -> int:
         """Count the bytes at the end that some secret begins with. Whatever does now has begun so before."""

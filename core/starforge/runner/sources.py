@@ -151,7 +151,7 @@ class ReportSource:
     def _complain(self, line: bytes) -> None:
         if not self._complained:
             self._complained = True
-            shown = line[:80].decode("utf-8", "replace")
+            shown = self.spool.mask(line)[:80].decode("utf-8", "replace")
             self.spool.event("note", code="report_line", message=f"a line of the report file is no report: {shown!r}")
 
 
@@ -189,7 +189,7 @@ class JsonlSource:
     def _complain(self, line: bytes) -> None:
         if not self._complained:
             self._complained = True
-            shown = line[:80].decode("utf-8", "replace")
+            shown = self._spool.mask(line)[:80].decode("utf-8", "replace")
             text = f"{self._tail.path}: a line has no step or no number, such lines are left out: {shown!r}"
             self._spool.event("note", code="metrics_line", message=text)
 

@@ -86,11 +86,11 @@ class Spool:
     def load_log_end(self, most_bytes: int) -> bytes:
         """Read the end of the log, masked once more: the job may have written to the file itself. Raises OSError."""
         stream = self.streams[contract.STREAM_LOG]
-        return self._mask(stream.read(max(0, stream.size_bytes - most_bytes), most_bytes))
+        return self.mask(stream.read(max(0, stream.size_bytes - most_bytes), most_bytes))
 
     def metrics(self, lines: bytes) -> None:
         """Append whole lines of metrics."""
-        self.streams[contract.STREAM_METRICS].append(self._mask(lines))
+        self.streams[contract.STREAM_METRICS].append(self._mask_lines(lines))
         self.on_append()
 
     def event(self, kind: str, /, **members: Any) -> None:  # noqa: ANN401 - an event's members are JSON values
@@ -98,7 +98,7 @@ class Spool:
         document = {"time": time.time(), "kind": kind}
         document.update(members)
         line = json.dumps(build_finite(document), separators=(",", ":"), ensure_ascii=True) + "\n"
-        self.streams[contract.STREAM_EVENTS].append(self._mask(line.encode("ascii")))
+        self.streams[contract.STREAM_EVENTS].append(self._mask_lines(line.encode("ascii")))
         self.on_append()
 
     def sync(self) -> None:
@@ -110,9 +110,45 @@ class Spool:
         """Give each stream's length in bytes."""
         return {name: stream.size_bytes for name, stream in self.streams.items()}
 
-    def _mask(self, text: bytes) -> bytes:
+    def mask(self, text: bytes) -> bytes:
+        """Give a whole text without the run's secrets. What is to be cut is masked first, and cut then."""
         masker = Masker(self._patterns)
         return masker.feed(text) + masker.flush()
+
+    def _mask_lines(self, lines: bytes) -> bytes:
+        """Mask what documents say and not how they are written: a secret may be `metrics`, or a few digits."""
+        masked = self.mask(lines)
+        if masked == lines:
+            return lines
+        return b"".join(map(self._mask_line, lines.splitlines(keepends=True), masked.splitlines(keepends=True)))
+
+    def _mask_line(self, line: bytes, masked: bytes) -> bytes:
+        if line == masked:
+            return line
+        try:
+            document = json.loads(line)
+            said = {
+                name: value if _is_ours(name, value) else self._mask_value(value) for name, value in document.items()
+            }
+        except (ValueError, AttributeError, RecursionError):
+            return masked
+        return json.dumps(said, separators=(",", ":")).encode("ascii") + b"\n"
+
+    def _mask_value(self, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        if isinstance(value, str):
+            return self.mask(value.encode("utf-8", "surrogatepass")).decode("utf-8", "backslashreplace")
+        if isinstance(value, list):
+            return [self._mask_value(one) for one in value]
+        if isinstance(value, dict):
+            return {self._mask_value(name): self._mask_value(one) for name, one in value.items()}
+        text = json.dumps(value)
+        masked = self._mask_value(text)
+        return value if masked == text else masked
+
+
+def _is_ours(name: str, value: Any) -> bool:  # noqa: ANN401 - any JSON value
+    """Whether the runner itself chose what the member says, or checked that it is a number: kind, time and step."""
+    return name == "kind" or (isinstance(value, (int, float)) and name in ("time", "step"))
 
 
 def build_finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value

@@ -1,6 +1,7 @@
 """The job's output: complete, in order, masked, and never in the job's way."""
 
 import fcntl
+import json
 import os
 import random
 import resource
@@ -127,8 +128,10 @@ def test_an_engine_that_closed_the_pipe_stops_neither(attempt: Attempt) -> None:
     assert len(attempt.log()) == 100_001
 
 
-def test_the_masker_agrees_with_masking_the_whole_stream_at_once() -> None:
+@pytest.mark.parametrize("others", [0, 100], ids=["few", "many"])
+def test_the_masker_agrees_with_masking_the_whole_stream_at_once(others: int) -> None:
     secrets = [b"abcabcab", b"cabcabXYZ", b"aaaaaaaaaa", b"abcabcabXabcabcabcabcXabcaaaaaaaa"]
+    more = [b"another-%d" % number for number in range(others)]
     seed = time.time_ns()
     chance = random.Random(seed)
     pieces = [*secrets, b"abc", b"a", b"aaaaaa", b"X"]
@@ -139,7 +142,7 @@ def test_the_masker_agrees_with_masking_the_whole_stream_at_once() -> None:
             for at in range(len(text)):
                 if text.startswith(secret, at):
                     expected[at : at + len(secret)] = b"*" * len(secret)
-        masker, given, at = Masker(build_patterns(secrets)), b"", 0
+        masker, given, at = Masker(build_patterns([*secrets, *more])), b"", 0
         while at < len(text):
             size = chance.randint(1, 7)
             given += masker.feed(text[at : at + size])
@@ -177,6 +180,30 @@ def test_a_long_key_of_many_lines_slows_the_output_of_a_job_down_but_little() ->
     shown += masker.flush()
     assert time.perf_counter() - began < 20.0
     assert shown.count(b"*" * 64) == 300
+
+
+def test_a_hundred_thousand_lines_of_secrets_leave_the_output_of_a_job_its_pace() -> None:
+    masker = Masker([b"%010d" % number for number in range(100_000)])
+    began = time.perf_counter()
+    shown = b"".join(masker.feed(b"loss 0.123 step %d %010d\n" % (step, step)) for step in range(1000))
+    shown += masker.flush()
+    assert time.perf_counter() - began < 5.0
+    assert shown.count(b"*" * 10) == 1000
+
+
+def test_a_secret_that_is_a_word_of_the_records_hides_what_they_say_and_breaks_none(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path / "spool"), build_patterns([b"checkpoint", b'"values":', b"12345678"]))
+    spool.event("checkpoint", step=112345678, path="checkpoint-1", committed=True)
+    spool.event("note", code="told", message='it said "values": [checkpoint]')
+    spool.metrics(b'{"time":1.0,"step":112345678,"values":{"checkpoint/loss":0.5,"loss":0.25,"pin":12345678}}\n')
+    events = [json.loads(line) for line in (tmp_path / "spool" / "events.jsonl").read_bytes().splitlines()]
+    (line,) = (tmp_path / "spool" / "metrics.jsonl").read_bytes().splitlines()
+    assert [(one["kind"], one.get("step"), one.get("path"), one.get("message")) for one in events] == [
+        ("checkpoint", 112345678, "**********-1", None),
+        ("note", None, None, "it said ********* [**********]"),
+    ]
+    said = json.loads(line)
+    assert (said["step"], said["values"]) == (112345678, {"**********/loss": 0.5, "loss": 0.25, "pin": "********"})
 
 
 @pytest.fixture

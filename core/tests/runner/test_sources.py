@@ -54,6 +54,16 @@ def test_a_line_that_is_too_long_is_passed_over_and_counted(tmp_path: Path) -> N
     assert tail.too_long == 1
 
 
+def test_a_secret_that_a_complaint_would_cut_in_two_is_hidden_whole(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path / "spool"), [b"the-long-secret"])
+    line = b"x" * 72 + b"the-long-secret"
+    for source in (ReportSource, JsonlSource):
+        (tmp_path / "file").write_bytes(line + b"\n")
+        source(str(tmp_path / "file"), spool, Progress()).poll()
+    told = [event["message"] for event in read(spool, "events")]
+    assert [text.count("x********") for text in told] == [1, 1]
+
+
 def test_a_file_without_end_is_left_at_the_deadline(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"line\n")
     assert LineTail(str(tmp_path / "file")).read_lines(time.monotonic()) == []

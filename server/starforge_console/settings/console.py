@@ -20,6 +20,7 @@ _OF_IMAGES: Final = frozenset(
     Path("/", name)
     for name in ("bin", "dev", "etc", "lib", "lib64", "opt", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var")
 )
+"""Folders that images bring along; what is mounted there hides them."""
 
 
 class FleetKind(StrEnum):
@@ -83,7 +84,7 @@ class PathSettings(Group):
     data_roots: Annotated[str, AfterValidator(_absolute_paths)] = Field(
         default="",
         description="Folders whose files jobs may name as data or model, separated by colons, on every machine at the "
-        "same path; unset: datasets under the storage root.",
+        "same path; a job may read the whole one around what it names; unset: datasets under the storage root.",
     )
 
 
@@ -334,8 +335,11 @@ def load_settings() -> ConsoleSettings:
 
 def _refuse_roots_around(settings: ConsoleSettings) -> None:
     """Jobs that read below a data root see the whole of it, in place of what their image holds there."""
+    paths = settings.paths
     for root in settings.data_roots:
-        inside = [own for own in (settings.storage_root, settings.paths.console_state_dir) if own.is_relative_to(root)]
+        real = root.resolve()  # the folder itself is mounted, whatever link leads to it
+        owned = (settings.storage_root, paths.console_state_dir, paths.secrets_dir)
+        inside = [own for own in owned if own.is_relative_to(root) or own.resolve().is_relative_to(real)]
         if inside:
             raise SettingsError(
                 f"FORGE_DATA_ROOTS names {root}, and {inside[0]} lies there",
@@ -343,7 +347,7 @@ def _refuse_roots_around(settings: ConsoleSettings) -> None:
                 "console's and other jobs'",
                 next_step="name a folder that holds nothing but models and data",
             )
-        if root in _OF_IMAGES:
+        if root in _OF_IMAGES or real in _OF_IMAGES:
             raise SettingsError(
                 f"FORGE_DATA_ROOTS names {root}",
                 why="it would be mounted in jobs in place of the image's own folder of that name",

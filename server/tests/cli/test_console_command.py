@@ -150,11 +150,24 @@ def test_all_settings_that_cannot_be_used_are_named_at_once(command: Command) ->
         assert f"{name}: " in done.stderr
 
 
-@pytest.mark.parametrize(("root", "why"), [("{tmp}", "lies there"), ("/srv/data:/usr", "image's own")])
+@pytest.mark.parametrize(
+    ("root", "why"),
+    [
+        ("{tmp}", "lies there"),
+        ("{tmp}/links/here", "lies there"),
+        ("{tmp}/memory", "lies there"),
+        ("/srv/data:/usr", "image's own"),
+        ("{tmp}/links/usr", "image's own"),
+    ],
+)
 def test_a_data_root_that_would_show_or_hide_too_much_is_refused(
     command: Command, tmp_path: Path, root: str, why: str
 ) -> None:
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "here").symlink_to(tmp_path)
+    (tmp_path / "links" / "usr").symlink_to("/usr")
     command.env["FORGE_DATA_ROOTS"] = root.format(tmp=tmp_path)
+    command.env["FORGE_SECRETS_DIR"] = str(tmp_path / "memory" / "secrets")
     done = command("init")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "FORGE_DATA_ROOTS names" in done.stderr

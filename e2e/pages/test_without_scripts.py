@@ -1,5 +1,6 @@
 """Everything but the live parts works in a browser that runs no scripts."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -42,8 +43,16 @@ def test_the_log_is_searched_by_the_server(plain: Page, sample: Sample) -> None:
     plain.goto(address_of(sample, "succeeded"))
     plain.locator("#log-find").fill("tokenizer")
     plain.locator("#log-find").press("Enter")
-    expect(plain.locator("#log-lines li")).to_have_count(1)
-    expect(plain.locator("#log-lines")).to_contain_text("loading the tokenizer")
+    expect(plain.locator("#log-hits li")).to_have_count(1)
+    expect(plain.locator("#log-hits li")).to_contain_text("loading the tokenizer")
+    plain.locator("#log-hits li a").click()
+    expect(plain.locator("#log .aim")).to_contain_text("loading the tokenizer")
+
+
+def test_the_first_error_is_a_link(plain: Page, sample: Sample) -> None:
+    plain.goto(address_of(sample, "failed"))
+    plain.locator("#log-error").click()
+    expect(plain.locator("#log .aim")).to_contain_text(re.compile("Traceback|KeyError"))
 
 
 def test_times_stand_in_utc(plain: Page, sample: Sample) -> None:

@@ -6,7 +6,7 @@ const live = document.getElementById("log-lines"), tail = document.getElementByI
 const follow = document.getElementById("log-follow"), jump = document.getElementById("log-error"), note = document.getElementById("log-note");
 const form = document.getElementById("log-form"), find = document.getElementById("log-find"), rank = document.getElementById("log-rank");
 const hits = document.getElementById("log-hits"), ways = document.getElementById("log-ways");
-let marked = "", current = -1, isLoading = false;
+let marked = "", current = -1, isLoading = false, shows = 0; // `shows`: what is looked at changed so many times
 
 const follows = () => follow.getAttribute("aria-pressed") === "true";
 const setFollow = (on) => follow.setAttribute("aria-pressed", String(on));
@@ -29,6 +29,7 @@ async function fetchPart(address) {
     if (!answer.ok) throw new Error(String(answer.status));
     const holder = document.createElement("template");
     holder.innerHTML = await answer.text();
+    for (const item of holder.content.querySelectorAll("li.aim")) item.classList.remove("aim");
     say("");
     return holder.content.firstElementChild;
   } catch {
@@ -71,6 +72,7 @@ function aim(item) {
 }
 
 function showLive() {
+  shows += 1;
   away.hidden = true;
   away.replaceChildren();
   live.hidden = tail.hidden = false;
@@ -85,6 +87,7 @@ function take(part) {
 }
 
 function showWindow(part, number) {
+  shows += 1;
   away.replaceChildren(...take(part));
   Object.assign(away.dataset, { earlier: part.dataset.earlier, later: part.dataset.later });
   live.hidden = tail.hidden = true;
@@ -124,9 +127,10 @@ async function loadMore(side) {
   const items = list(), number = Number(items.dataset[side]);
   if (isLoading || !number) return;
   isLoading = true;
+  const seen = shows;
   const part = await fetchPart(`${panel.dataset.part}&line=${number}`);
   isLoading = false;
-  if (!part || items !== list()) return;
+  if (!part || seen !== shows) return;
   const known = numbers(items.children), first = Math.min(...known), last = Math.max(...known);
   items.dataset[side] = part.dataset[side];
   const fresh = (items === away ? take(part) : [...part.children]).filter((item) => {

@@ -13,6 +13,7 @@ from starforge.diagnosis.rule import Pattern, Rule
 _NARROWEST: Final = 60
 """Characters: a shorter line was not broken by a terminal."""
 _LINES_ABOVE: Final = 12
+_HEADER: Final = "Traceback (most recent call last):"
 _NAMED: Final = re.compile(r"\b(?:[A-Za-z_]\w{0,60}\.){0,8}\w{0,60}(?:Error|Exception): ")
 
 
@@ -84,4 +85,10 @@ def _find(pattern: Pattern, text: str, *, is_loud: bool) -> re.Match[str] | None
 
 
 def _stands_above(lines: Sequence[Line], index: int, wanted: re.Pattern[str]) -> bool:
-    return any(wanted.search(line.text) for line in lines[max(0, index - _LINES_ABOVE) : index])
+    """Whether one of the few lines above, of the same traceback where there is one, holds it."""
+    for line in reversed(lines[max(0, index - _LINES_ABOVE) : index]):
+        if wanted.search(line.text):
+            return True
+        if line.text.startswith(_HEADER):
+            break
+    return False

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from starforge.diagnosis.window import RawLine
@@ -37,6 +37,9 @@ _LOGGED: Final = re.compile(
 _LOGURU_PLACE: Final = re.compile(r"[\w.<>]{1,80}:[\w<>]{1,80}:\d{1,6} - ")
 _BAR: Final = re.compile(r"\d{1,3}%\|[^|]{0,400}\| {0,8}[\d.,]{1,15}[kMGT]?/[\d.,]{1,15}[kMGT]?i?B? \[[^\]]{0,400}\]")
 _RANK: Final = re.compile(r"(?:rank|RANK |default|trainer|worker|rank=)(\d{1,5})")
+_REPORTED: Final = re.compile(r"  traceback {1,3}: (?=Traceback \(most recent call last\):)")
+"""What stands before a worker's traceback in the report of its launcher, which indents the rest of it."""
+_REPORT_INDENT: Final = "  "
 _LEVELS: Final = ("level", "level2", "level3", "level4", "level5")
 _LOUD: Final = frozenset({"ERROR", "CRITICAL", "FATAL"})
 
@@ -68,9 +71,17 @@ def read_lines(raw: Iterable[RawLine]) -> Iterator[Line]:
     """The lines in order; one that carriage returns wrote over gives its first and its last states."""
     decoded = [(line, _decode(line.content)) for line in raw]
     is_labelled = _are_labelled([text for _, text in decoded])
+    report = False
     for line, text in decoded:
         for state in _split_states(text):
-            yield _strip(line, state, len(text), is_labelled=is_labelled)
+            stripped = _strip(line, state, len(text), is_labelled=is_labelled)
+            if found := _REPORTED.match(stripped.text):
+                report, stripped = True, replace(stripped, text=stripped.text[found.end() :])
+            elif report and stripped.text.startswith(_REPORT_INDENT):
+                stripped = replace(stripped, text=stripped.text.removeprefix(_REPORT_INDENT))
+            else:
+                report = report and not stripped.text
+            yield stripped
 
 
 def _decode(content: bytes) -> str:

@@ -20,8 +20,10 @@ _LAUNCHERS: Final = re.compile(
     r"|RuntimeError: (?:Worker failed with error|WorkerProc initialization failed|cancelled)"
     r"|RuntimeError: DataLoader worker \(pid\(s\) [\d, ]+\) exited unexpectedly"
     r"|RuntimeError: One or more data processing worker"
+    r"|(?:torch\.distributed\.)?DistBackendError: NCCL communicator was aborted"
 )
 """Exceptions that only tell that another process failed: none of them is a cause."""
+_NAMED: Final = re.compile(r"[A-Za-z_][\w.]*(?:\([\w.]+\))?(?::|$)")
 
 
 @dataclass(slots=True)
@@ -69,6 +71,8 @@ def _take(current: Traceback, index: int, line: Line) -> bool:
     if current.error is None:
         if not line.text or line.text[0].isspace() or line.bar:
             return True
+        if not _NAMED.match(line.text):  # other words broke in
+            return line.text.startswith(("~", "^"))
         current.error = index
         current.is_summary = _LAUNCHERS.match(line.text) is not None
     elif index - current.error > MESSAGE_LINES:

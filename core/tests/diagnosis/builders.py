@@ -13,6 +13,9 @@ UNKNOWN_ERROR = _FRAMES + "KeyError: 'my own key'\n"
 STEPS = "".join(f"{{'loss': {2.5 - step / 10:.3f}, 'grad_norm': 1.2, 'epoch': 0.{step}}}\n" for step in range(1, 6))
 
 
+SAMPLES = Path(__file__).parent / "samples"
+
+
 def build_log(sample: str, rule: Rule) -> tuple[bytes, int]:
     """A log that ends with `sample`, and the number of the line in it that is the cause."""
     is_error = any(pattern.is_error for pattern in rule.patterns) and MARK not in sample
@@ -26,7 +29,7 @@ def build_log(sample: str, rule: Rule) -> tuple[bytes, int]:
 def load_samples() -> Samples:
     """The samples of every kind, from the text files beside this module."""
     samples: Samples = {}
-    for path in sorted((Path(__file__).parent / "samples").glob("*.txt")):
+    for path in (SAMPLES / "machines.txt", SAMPLES / "programs.txt"):
         for line in path.read_text(encoding="utf-8").split("\n"):
             if line.startswith("["):
                 held = samples.setdefault(line.strip("[]"), ([], []))
@@ -36,3 +39,14 @@ def load_samples() -> Samples:
             elif line.startswith("|"):
                 last[-1] += "\n" + line[2:]
     return samples
+
+
+def load_whole_logs() -> list[tuple[str, str, int, bytes]]:
+    """Name, category, exit code and content of each whole log."""
+    _, *parts = (SAMPLES / "whole-logs.txt").read_text(encoding="utf-8").split("=== ")
+    logs = []
+    for part in parts:
+        head, _, content = part.partition("\n")
+        name, category, code = head.split()
+        logs.append((name, category, int(code), content.encode()))
+    return logs

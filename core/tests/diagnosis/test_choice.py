@@ -1,6 +1,6 @@
 import pytest
 
-from core.tests.diagnosis.builders import STEPS, UNKNOWN_ERROR
+from core.tests.diagnosis.builders import STEPS, UNKNOWN_ERROR, load_whole_logs
 from starforge.diagnosis.answer import Category, Confidence, Diagnosis, Ending, KnownExit
 from starforge.diagnosis.diagnose import diagnose
 
@@ -198,3 +198,27 @@ def test_a_line_that_a_terminal_broke_is_read_as_one() -> None:
         ]
     )
     assert _diagnose(log).kind == "gpu_unsupported"
+
+
+def test_a_traceback_in_the_launchers_report_is_read() -> None:
+    report = (
+        LAUNCHER.replace("exitcode  : 1 (pid: 700)\n", "exitcode  : 1 (pid: 700)\n  error_file: /tmp/x/error.json\n")
+        + '  traceback : Traceback (most recent call last):\n    File "train.py", line 3, in main\n      step()\n'
+        + f"  {OOM}\n  \n============================================================\n"
+    )
+    found = _diagnose(STEPS + report)
+    assert (found.kind, found.spot.text if found.spot else "") == ("cuda_oom", OOM)
+
+
+def test_an_abort_of_a_communicator_is_a_consequence_also_without_a_prefix() -> None:
+    aborted = TRACE + "torch.distributed.DistBackendError: NCCL communicator was aborted on rank 0.\n"
+    assert _diagnose(TRACE + OOM + "\nsaving nothing\n" + aborted).kind == "cuda_oom"
+
+
+@pytest.mark.parametrize(
+    ("category", "code", "log"),
+    [entry[1:] for entry in load_whole_logs()],
+    ids=[entry[0] for entry in load_whole_logs()],
+)
+def test_a_whole_log_is_told_as_it_is_meant(category: str, code: int, log: bytes) -> None:
+    assert diagnose(log, KnownExit(code=code)).category == category

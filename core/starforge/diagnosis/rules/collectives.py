@@ -36,9 +36,10 @@ RULES: Final = (
         category=Category.NCCL_NETWORK,
         patterns=(
             printed(
-                "NCCL WARN",
-                _WARN + r"(?:socket\w+: |Call to )[Cc]onnect (?:to \S+ )?(?:returned|failed) ?:? ?(?:No "
-                r"route to host|Connection refused|Connection timed out|Network is unreachable)",
+                "onnect ",
+                r"(?:NCCL WARN |^)(?:\[[^\]]*\] )?(?:socket\w+: |Call to )[Cc]onnect (?:to \S+ )?"
+                r"(?:returned|failed) ?:? ?"
+                r"(?:No route to host|Connection refused|Connection timed out|Network is unreachable|Software caused)",
             ),
             printed("no socket interface found", _WARN + r"Bootstrap ?: no socket interface found"),
             printed(
@@ -141,6 +142,9 @@ RULES: Final = (
         patterns=(
             error("waiting for clients", "DistStoreError|RuntimeError", r"\. \d+/\d+ clients joined"),
             error("The client socket has timed out after", "DistNetworkError|RuntimeError|TimeoutError"),
+            error("connectFullMesh failed", "RuntimeError|DistNetworkError"),
+            error("retrieving ncclUniqueId from", "RuntimeError|DistBackendError"),
+            error("wait timeout after ", "DistStoreError", r"\d+ms"),
             error("The connection to the C10d store has failed", "RendezvousConnectionError|RendezvousTimeoutError"),
             error("The client socket has failed to connect to any network address of", "DistNetworkError|RuntimeError"),
         ),

@@ -60,6 +60,16 @@ RULES: Final = (
         source="https://github.com/huggingface/datasets/blob/main/src/datasets/arrow_dataset.py",
     ),
     Rule(
+        kind="row_key_missing",
+        category=Category.DATASET_SCHEMA,
+        patterns=(error("'", "KeyError", r"(?P<name>[\w .-]{1,80})'$", starts=True),),
+        summary="Rows of the dataset have no column {name}.",
+        advice="Rename the column, or tell the method which one it is; the method's page lists what it reads.",
+        source="https://github.com/huggingface/datasets/blob/main/src/datasets/formatting/formatting.py",
+        confidence=Confidence.LIKELY,
+        above=re.compile(r"site-packages/(?:datasets/formatting/formatting|trl/data_utils)\.py"),
+    ),
+    Rule(
         kind="rows_differ",
         category=Category.DATASET_SCHEMA,
         patterns=(
@@ -67,6 +77,7 @@ RULES: Final = (
             raised("CastError|DatasetGenerationCastError", "CastError"),
             error("Couldn't cast", "TypeError|ArrowInvalid|ValueError"),
             error("JSON parse error: ", "ArrowInvalid"),
+            error("Error tokenizing data", "ParserError"),
             error("cannot mix list and non-list, non-null values", "ArrowInvalid"),
         ),
         summary="Files or rows of the data do not have the same columns and types.",

@@ -37,6 +37,7 @@ RULES: Final = (
         patterns=(
             error("CUDA out of memory", "OutOfMemoryError|RuntimeError"),
             error("CUDA out of memory", "ValueError", r" occurred when warming up"),
+            error("Allocation on device", "OutOfMemoryError"),
             logged("CUDA out of memory. Tried", r"CUDA out of memory\. Tried to allocate [\d.]+ [KMG]i?B"),
         ),
         summary="The GPU's memory was not enough.",
@@ -82,7 +83,7 @@ RULES: Final = (
     Rule(
         kind="nccl_gpu_oom",
         category=Category.GPU_OOM,
-        patterns=(printed("Cuda failure", r"NCCL WARN (?:\[[^\]]*\] )?Cuda failure (?:\d+ )?'out of memory'"),),
+        patterns=(printed("Cuda failure", r"(?:NCCL WARN (?:\[[^\]]*\] )?|^)Cuda failure (?:\d+ )?'out of memory'"),),
         summary="The GPU had no memory left for the buffers of collectives.",
         advice="Leave about 1 GiB of the GPU free: a smaller batch, or a lower gpu_memory_utilization of an inference "
         "engine on the same GPU.",
@@ -99,7 +100,10 @@ RULES: Final = (
     Rule(
         kind="cuda_oom_at_start",
         category=Category.GPU_OOM,
-        patterns=(error("CUDA error: out of memory", "RuntimeError|AcceleratorError"),),
+        patterns=(
+            error("CUDA error: out of memory", "RuntimeError|AcceleratorError"),
+            error("CUDA driver error: out of memory", "RuntimeError|AcceleratorError"),
+        ),
         summary="The CUDA driver had no memory left to give, outside of the framework's own pool.",
         advice="See whether another process holds memory of this GPU, or use a smaller batch.",
         source="https://github.com/pytorch/pytorch/issues/67978",

@@ -63,7 +63,11 @@ HARDWARE: Final = (
                 "has fallen off the bus",
                 KERNEL + r"NVRM: (?:GPU \S+: )?(?:GPU|The NVIDIA GPU \S+)[^.]{0,80} has fallen off the bus",
             ),
-            printed("GPU is lost", r"^Unable to determine the device handle for (?:gpu|GPU)\s?\S+: GPU is lost"),
+            printed(
+                "Unable to determine the device handle for",
+                r"^Unable to determine the device handle for (?:gpu|GPU)\s?\S+: (?:GPU is lost|Unknown Error)",
+            ),
+            error("GPU is lost", "NVMLError_GpuIsLost|NVMLError"),
         ),
         summary="The driver reports a fault of the GPU itself.",
         advice=_OTHER_NODE,
@@ -146,6 +150,7 @@ DRIVERS: Final = (
                 "RuntimeError",
             ),
             error("Failed to infer device type", "RuntimeError"),
+            error("CUDA unknown error - this may be due to an incorrectly set up environment", "RuntimeError"),
             printed(
                 "could not select device driver",
                 r"could not select device driver \"\w*\" with capabilities: \[\[gpu\]\]",

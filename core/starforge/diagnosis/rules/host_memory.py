@@ -167,7 +167,7 @@ LIMITS: Final = (
         patterns=(
             printed(
                 "Error while creating shared memory segment",
-                r"NCCL WARN (?:\[[^\]]*\] )?Error while creating shared memory segment",
+                r"(?:NCCL WARN (?:\[[^\]]*\] )?|^)Error while creating shared memory segment",
             ),
         ),
         summary="NCCL could not make a segment of shared memory, as when /dev/shm is full.",

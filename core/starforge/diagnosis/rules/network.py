@@ -34,7 +34,7 @@ HUB: Final = (
                 "has been rejected by the repo's authors",
                 r"^Your request to access (?:model|dataset) \S+ has been rejected",
             ),
-            error("Cannot access gated repo for url", "GatedRepoError|OSError"),
+            error("403 Client Error", "GatedRepoError"),
         ),
         summary="The model's owner has to allow access first, and has not done so for this account.",
         advice="Ask for access on the model's page with the account of the token, and wait until it is granted.",
@@ -82,6 +82,9 @@ HUB: Final = (
             error("does not appear to have a file named", "OSError|EnvironmentError"),
             error("doesn't exist on the Hub or cannot be accessed", "DatasetNotFoundError"),
             error("is not a valid git identifier", "OSError"),
+            error(
+                "Can't load ", "OSError", r"(?:the configuration of|tokenizer for|the model for|image processor for)"
+            ),
             error("No such file '", "EntryNotFoundError|OSError"),
         ),
         summary="The repository, its revision or a file in it does "
@@ -225,6 +228,7 @@ SERVICES: Final = (
                 is_error=True,
             ),
             error("[Errno 98] error while attempting to bind on address", "OSError"),
+            printed("[Errno 98]", r"^ERROR: {1,8}\[Errno 98\] error while attempting to bind on address"),
         ),
         summary="Another process already listens on that port.",
         advice="Leave MASTER_PORT out, so that a free port is taken, or choose another; a process that was left over "
@@ -249,6 +253,8 @@ SERVICES: Final = (
         category=Category.NETWORK,
         patterns=(
             error("We couldn't connect to 'https://", "OSError|EnvironmentError"),
+            error("we cannot find the requested files in the local cache", "LocalEntryNotFoundError|OSError"),
+            error("Couldn't reach ", "ConnectionError"),
             raised("ConnectTimeoutError|ConnectTimeout|ConnectError", "Connect"),
             raised("ReadTimeoutError|ReadTimeout", "ReadTimeout"),
             error("Max retries exceeded with url", "ConnectionError|MaxRetryError|SSLError"),

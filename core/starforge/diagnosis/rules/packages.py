@@ -1,5 +1,6 @@
 """Packages and binaries: what is missing, and what was built for something else."""
 
+import re
 from typing import Final
 
 from starforge.diagnosis.answer import Category, Confidence
@@ -218,10 +219,37 @@ VERSIONS: Final = (
             error("has no vLLM implementation", "ValueError"),
             error("`rope_scaling` must be a dictionary with", "ValueError"),
             error("data did not match any variant of untagged enum", "Exception"),
+            error("does not exist or is not currently imported", "ValueError"),
         ),
         summary="The model is newer than the installed library knows.",
         advice="Use a newer version of transformers (or of the inference engine), or an older model.",
         source="https://github.com/huggingface/transformers/blob/main/src/transformers/models/auto/configuration_auto.py",
+    ),
+    Rule(
+        kind="architecture_key",
+        category=Category.VERSION_MISMATCH,
+        patterns=(error("'", "KeyError", r"(?P<name>[\w-]{1,60})'$", starts=True),),
+        summary="The installed transformers does not know the model type {name}.",
+        advice="Use a newer version of transformers, or an older model.",
+        source="https://github.com/huggingface/transformers/issues/30107",
+        above=re.compile(r"transformers/models/auto/configuration_auto\.py"),
+    ),
+    Rule(
+        kind="attribute_not_in_module",
+        category=Category.VERSION_MISMATCH,
+        patterns=(
+            error(
+                "module '",
+                "AttributeError",
+                r"(?P<module>(?:torch|transformers|trl|peft|vllm|datasets|accelerate|numpy|ray|deepspeed|triton)[\w.]{0,120})'"
+                r" has no attribute '(?P<name>\w{1,120})'",
+                starts=True,
+            ),
+        ),
+        summary="{module} has no {name} in the installed version.",
+        advice="Install versions that belong together: the code was written for another {module}.",
+        source="https://numpy.org/doc/stable/release/1.20.0-notes.html",
+        confidence=Confidence.LIKELY,
     ),
     Rule(
         kind="name_not_in_module",

@@ -1,11 +1,10 @@
 """`sf job artifacts` and `sf job get`: what a job left on the storage, listed and brought here."""
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -13,24 +12,18 @@ from starforge.cli.output import json_option, note, print_json, print_table, say
 from starforge.cli.progress import show_progress
 from starforge.cli.session import open_console
 from starforge.client.files import FilesConsole, Wanted
-from starforge.contract.api import CheckpointView
-from starforge.contract.capsule import CKPT_DIRECTORY
+from starforge.client.outputs import OUT, complete_path, is_here, list_wanted, refuse_overwriting
 from starforge.contract.files import FileEntry
-from starforge.errors import Conflict, NotFound
 from starforge.logtext import clean_line
 from starforge.wording import count_of, describe_bytes
-
-_CHECKPOINT: Final = re.compile(r"checkpoint(?:@step=([0-9]{1,18}))?")
-_WHOLE: Final = re.compile(r"(?:out(?:-[0-9]+)?|checkpoints)(?:/.*)?")
-_OUT: Final = "out"
 
 
 @click.command()
 @click.argument("job")
-@click.argument("folder", default=_OUT)
+@click.argument("folder", default=OUT)
 @json_option
 def artifacts(job: str, folder: str, as_json: bool) -> None:  # noqa: FBT001 - click's
-    r"""List a folder of what a job left on the storage.
+    r"""List what a job left on the storage.
 
     FOLDER is below the job's outputs, such as `adapter`; `checkpoints/1` holds those
     of attempt 1. Without one the outputs themselves are listed.
@@ -38,7 +31,7 @@ def artifacts(job: str, folder: str, as_json: bool) -> None:  # noqa: FBT001 - c
     \b
     JSON: {path, items: [{name, kind, bytes, modified_at, sha256}], unlisted}
     """
-    path = _complete(folder.strip("/"))
+    path = complete_path(folder)
     with _open() as console:
         items = list(console.entries(job, path))
     if as_json:
@@ -48,7 +41,7 @@ def artifacts(job: str, folder: str, as_json: bool) -> None:  # noqa: FBT001 - c
         click.echo(f"{path} is empty")
         return
     print_table(("SIZE", "CHANGED", "SHA256", "NAME"), [_row(one) for one in items])
-    if path == _OUT:
+    if path == OUT:
         note(f"to bring them here: sf job get {job}")
 
 
@@ -59,7 +52,7 @@ def artifacts(job: str, folder: str, as_json: bool) -> None:  # noqa: FBT001 - c
 @click.option("--force", is_flag=True, help="Write over files that are there.")
 @json_option
 def get(job: str, paths: tuple[str, ...], target: Path, force: bool, as_json: bool) -> None:  # noqa: FBT001 - click's
-    r"""Bring files or folders of a job here.
+    r"""Bring files or checkpoints of a job here.
 
     A PATH is below the job's outputs (`model.safetensors`, `adapter`), or
     `checkpoint` for the newest one, `checkpoint@step=N` for another; without one all
@@ -71,9 +64,9 @@ def get(job: str, paths: tuple[str, ...], target: Path, force: bool, as_json: bo
     JSON: {files: [{path, to, bytes, sha256, saved}]}
     """
     with _open() as console:
-        wanted = [one for path in paths or (_OUT,) for one in _list_wanted(console, job, path, target)]
-        missing = [one for one in wanted if force or not _is_here(one)]
-        _refuse_overwriting([] if force else missing)
+        wanted = [one for path in paths or (OUT,) for one in list_wanted(console, job, path, target)]
+        missing = [one for one in wanted if force or not is_here(one)]
+        refuse_overwriting([] if force else missing, "choose another folder with --to, or write over them with --force")
         total = sum(one.entry.bytes or 0 for one in missing)
         with show_progress("fetching", total) as progress:
             for one in missing:
@@ -85,57 +78,6 @@ def get(job: str, paths: tuple[str, ...], target: Path, force: bool, as_json: bo
 def _open() -> Iterator[FilesConsole]:
     with open_console() as console:
         yield FilesConsole(console.connection)
-
-
-def _list_wanted(console: FilesConsole, job: str, path: str, target: Path) -> Sequence[Wanted]:
-    """The files that a path means. Raises NotFound."""
-    found = _CHECKPOINT.fullmatch(path)
-    place = _find_checkpoint(console, job, found[1]) if found else _complete(path.strip("/"))
-    name = place.rpartition("/")[2]
-    entry = console.find(job, place)
-    if entry is None:
-        raise NotFound(f"job {job} has no {place!r}", next_step=f"'sf job artifacts {job}' lists what it left")
-    if entry.kind == "folder":
-        return list(console.walk(job, place, target / name))
-    if entry.kind != "file":
-        raise NotFound(f"{place} of job {job} is no file and no folder", why="links are not followed")
-    return [Wanted(place, target / name, entry)]
-
-
-def _find_checkpoint(console: FilesConsole, job: str, step: str | None) -> str:
-    """The folder of the newest committed checkpoint, or of that of a step: as a later attempt would choose it."""
-    committed = [one for one in console.outputs(job).checkpoints if one.committed and _is_there(one)]
-    chosen = [one for one in committed if step is None or one.step == int(step)]
-    if not chosen:
-        steps = ", ".join(str(one.step) for one in committed)
-        raise NotFound(
-            f"job {job} has no committed checkpoint" + (f" of step {step}" if step else ""),
-            why=f"committed are {steps}" if steps else "it has committed none",
-        )
-    newest = max(chosen, key=lambda one: (one.attempt, one.step))
-    inner = newest.path.removeprefix(CKPT_DIRECTORY).removeprefix("/")
-    return "/".join(part for part in ("checkpoints", str(newest.attempt), inner) if part)
-
-
-def _is_there(one: CheckpointView) -> bool:
-    return one.removed_at is None
-
-
-def _complete(path: str) -> str:
-    return path if _WHOLE.fullmatch(path) else f"{_OUT}/{path}"
-
-
-def _is_here(one: Wanted) -> bool:
-    return one.target.is_file() and one.target.stat().st_size == one.entry.bytes
-
-
-def _refuse_overwriting(missing: Sequence[Wanted]) -> None:
-    there = [one.target for one in missing if one.target.exists() or one.target.is_symlink()]
-    if there:
-        raise Conflict(
-            f"{count_of(len(there), 'file')} would be written over, {there[0]} first",
-            next_step="choose another folder with --to, or write over them with --force",
-        )
 
 
 def _print_saved(wanted: Sequence[Wanted], saved: Sequence[Wanted], *, as_json: bool) -> None:

@@ -1,10 +1,9 @@
 """`sf submit`: an experiment becomes a job."""
 
 import json
-import secrets
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,25 +15,14 @@ from starforge.cli.progress import show_progress
 from starforge.cli.session import load_profiles, open_console
 from starforge.client.console import Console, render
 from starforge.client.login import load_session
-from starforge.client.upload import Sink, send_blob
-from starforge.contract.api import AdmissionRecord, SubmitRequest
+from starforge.client.submitting import Asked, Prepared, check_secret_names, prepare, send
+from starforge.contract.api import AdmissionRecord
 from starforge.contract.canonical import Json
-from starforge.contract.ids import Digest
-from starforge.contract.jobspec import JobSpec, Resources, digest_of
-from starforge.contract.secrets import check_name
-from starforge.errors import InputError, SignInRequired, Unavailable
-from starforge.hardware.profiles import build_resources
+from starforge.contract.jobspec import digest_of
+from starforge.errors import SignInRequired, Unavailable
 from starforge.wording import count_of, describe_bytes, join_sentences
 from starforge.workspace.config import Setting, parse_setting
-from starforge.workspace.difference import load_difference
-from starforge.workspace.experiment import Experiment, apply_resources, check_experiment, read_experiment
-from starforge.workspace.git import GitStanding
-from starforge.workspace.manifest import Manifest, load_manifest
-from starforge.workspace.pack import Packed, check_manifest, pack_manifest
-from starforge.workspace.project import load_project, resolve_experiment
-from starforge.workspace.provenance import Origin, load_origin
-from starforge.workspace.remember import find_memory_folder, pack_or_recall
-from starforge.workspace.submission import Contents, build_jobspec, build_share, check_clean, check_data_travels
+from starforge.workspace.pack import Packed
 
 
 class _Key(NamedTuple):
@@ -98,14 +86,14 @@ def submit(experiment: str, profiles: tuple[str, ...], settings: tuple[str, ...]
         load_session()  # who is not signed in learns it before anything is packed
     # The gates say it of a dry run, among whatever else they say.
     may_be_dirty = flags["allow_dirty"] or flags["dry_run"]
-    asked = _Asked(
+    asked = Asked(
         profiles,
         [*map(parse_setting, settings), *named],
-        _read_names(flags["named_secrets"]),
+        check_secret_names(flags["named_secrets"]),
         bool(flags["allow_dirty"]),
         bool(may_be_dirty),
     )
-    prepared = _prepare(experiment, asked)
+    prepared = prepare(Path.cwd(), experiment, asked, load_profiles, _Terminal())
     if flags["dry_run"]:
         return _show_dry_run(prepared, as_json=as_json)
     with open_console() as console:
@@ -119,115 +107,25 @@ def submit(experiment: str, profiles: tuple[str, ...], settings: tuple[str, ...]
     return 0
 
 
-class _Asked(NamedTuple):
-    profiles: tuple[str, ...]
-    settings: list[Setting]
-    secrets: tuple[str, ...]
-    allow_dirty: bool
-    may_be_dirty: bool
+class _Terminal:
+    """Hears on stderr what happens while an experiment is sent."""
+
+    def warn(self, text: str) -> None:
+        warn(text)
+
+    def note(self, text: str) -> None:
+        note(text)
+
+    def watch(self, doing: str, total_bytes: int) -> AbstractContextManager[Callable[..., object]]:
+        return show_progress(doing, total_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    experiment: Experiment
-    manifest: Manifest
-    contents: Contents
-    request: SubmitRequest
-
-    @property
-    def spec(self) -> JobSpec:
-        return self.request.spec
-
-    def write(self, sink: Sink) -> Digest:
-        """Pack the workspace into `sink`; gives the digest of what was packed."""
-        return pack_manifest(self.manifest, sink).digest
-
-
-def _prepare(name: str, asked: _Asked) -> _Prepared:
-    project = load_project(Path.cwd())
-    experiment = read_experiment(project, resolve_experiment(project, name), asked.settings)
-    resources = _choose_resources(experiment, asked.profiles)
-    check_experiment(experiment)
-    for warning in experiment.warnings:
-        warn(f"{warning.place}: {warning.message}")
-    manifest = load_manifest(project.root)
-    check_manifest(manifest, project.pack_limit_bytes)
-    contents = _load_contents(manifest, may_be_dirty=asked.may_be_dirty)
-    check_data_travels(experiment, contents.packed)
-    request = SubmitRequest(
-        spec=build_jobspec(experiment, resources, contents, asked.secrets),
-        allow_dirty=asked.allow_dirty,
-        difference=load_difference(manifest, contents.origin) if asked.allow_dirty else None,
-        config=experiment.values,
-    )
-    return _Prepared(experiment, manifest, contents, request)
-
-
-def _read_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Each name once. Raises InputError for one that no secret can have; shows nothing behind an equals sign."""
-    for name in names:
-        wanted, sign, _ = name.partition("=")
-        if sign:
-            raise InputError(
-                "--secret takes the name of a secret and no value",
-                why="arguments can be read by everybody on this machine",
-                next_step=f"sf secret set {wanted}, then --secret {wanted}; if that was a real value, make a new one",
-            )
-        check_name(name)
-    return tuple(dict.fromkeys(names))
-
-
-def _load_contents(manifest: Manifest, *, may_be_dirty: bool) -> Contents:
-    """The packed workspace and its origin. Packing takes its time: what is refused is refused before, if it can be."""
-    if manifest.clone is None:
-        origin = load_origin(manifest)
-        check_clean(origin, allow_dirty=may_be_dirty)
-        _warn_of_origin(origin)
-    with show_progress("packing", manifest.content_bytes) as progress:
-        packed = pack_or_recall(manifest, find_memory_folder(), progress)
-    if manifest.clone is not None:
-        origin = load_origin(manifest, packed)
-        check_clean(origin, allow_dirty=may_be_dirty)
-        _warn_of_origin(origin)
-    return Contents(packed=packed, origin=origin)
-
-
-def _choose_resources(experiment: Experiment, profiles: tuple[str, ...]) -> Resources:
-    """The pools that were asked for; what breaks a rule about them is then among the experiment's faults."""
-    roles = experiment.recipe.roles if experiment.recipe else ()
-    try:
-        resources = build_resources(profiles, load_profiles(profiles), roles, build_share(experiment))
-    except InputError:
-        check_experiment(experiment)  # its own faults come first
-        raise
-    apply_resources(experiment, resources)
-    return resources
-
-
-def _warn_of_origin(origin: Origin) -> None:
-    if origin.dirty:
-        warn(f"the project differs from its commit: {origin.name_dirty()}")
-    if origin.clone is not None:
-        note(f"the files are those of {origin.clone.job}, and so is what is known of their origin")
-    elif origin.standing is not GitStanding.REPOSITORY and origin.commit is None:
-        warn(f"the job will not know which commit it came from ({origin.standing.replace('_', ' ')})")
-    for path in origin.line_ends_only:
-        warn(f"{path} differs from its commit in line ends alone; its bytes are sent as they are")
-
-
-def _send(console: Console, prepared: _Prepared) -> dict[str, Json]:
+def _send(console: Console, prepared: Prepared) -> dict[str, Json]:
     """Upload and submit; gives the answer for `--json`."""
-    packed = prepared.contents.packed
-    with show_progress("sending", packed.bytes) as progress:
-        uploaded = send_blob(console, packed.digest, prepared.write, progress)
-    record = console.submit(prepared.request, f"sf-{secrets.token_hex(16)}")
-    if record.job is None:
-        raise Unavailable("the console admitted the job and named none", next_step="look at `sf job ls`")
-    for warning in record.warnings:
-        warn(warning)
-    note(f"submitted {prepared.experiment.name} as {record.job}; look at it with: sf job show {record.job}")
-    admission = record.model_dump(mode="json")
-    return {"job": record.job, "spec_digest": digest_of(prepared.spec), "admission": admission, "uploaded": uploaded}
+    sent = send(console, prepared, _Terminal())
+    note(f"submitted {prepared.experiment.name} as {sent.job}; look at it with: sf job show {sent.job}")
+    admission = sent.record.model_dump(mode="json")
+    return {"job": sent.job, "spec_digest": digest_of(prepared.spec), "admission": admission, "uploaded": sent.uploaded}
 
 
 def follow_submitted(console: Console, answer: dict[str, Json], *, as_json: bool) -> int:
@@ -243,7 +141,7 @@ def follow_submitted(console: Console, answer: dict[str, Json], *, as_json: bool
     return decide_exit_code(ended)
 
 
-def _show_dry_run(prepared: _Prepared, *, as_json: bool) -> int:
+def _show_dry_run(prepared: Prepared, *, as_json: bool) -> int:
     answered, missing = _ask_gates(prepared)
     record = answered.record if answered else None
     contents = prepared.contents
@@ -270,7 +168,7 @@ class _Answer(NamedTuple):
     would_upload: bool
 
 
-def _ask_gates(prepared: _Prepared) -> tuple[_Answer | None, str]:
+def _ask_gates(prepared: Prepared) -> tuple[_Answer | None, str]:
     """What the gates say, or why they could not be asked: a dry run is of use without a server too."""
     try:
         with open_console() as console:

@@ -119,8 +119,12 @@ def parse_setting(text: str) -> Setting:
             f"--set {shown} goes on in another line",
             next_step=r'for a text of several lines write name="first\nsecond"',
         )
-    path = parts if parts[0] in _SCHEMA else ("hyperparameters", *parts)
-    return Setting(path, document.mapping()["value"], f"--set {key.strip()}")
+    return build_setting(parts, document.mapping()["value"], f"--set {key.strip()}")
+
+
+def build_setting(parts: tuple[str, ...], value: Json, option: str) -> Setting:
+    """The setting of a key that may be the bare name of a hyperparameter. Pure."""
+    return Setting(parts if parts[0] in _SCHEMA else ("hyperparameters", *parts), value, option)
 
 
 def apply_setting(config: Config, setting: Setting) -> None:

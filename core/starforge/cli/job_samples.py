@@ -16,7 +16,9 @@ from starforge.wording import count_of
 @click.option("--name", help="Of those that were reported under this name.")
 @json_option
 def samples(job: str, step: int | None, name: str | None, as_json: bool) -> None:  # noqa: FBT001 - click's
-    r"""Show the examples that a job reported with `report.samples`.
+    r"""Show the examples that a job reported.
+
+    A training reports them with `report.samples`.
 
     \b
     JSON: {names, steps, line: {name, step, attempt, at, rows, left_out},

@@ -119,29 +119,6 @@ def in_utf8(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "surrogateescape")
 
 
-class _Changed(PackError):
-    """A file changed while it was read."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Packing:
-    """One reading of all files."""
-
-    tar: "_Tar"
-    root: Path
-    progress: Callable[[int], object]
-    secrets: list[Refusal]
-
-
-def _pack_once(manifest: Manifest, sink: Sink | None, progress: Callable[[int], object]) -> Packed:
-    packing = _Packing(_Tar(sink), manifest.root, progress, [])
-    files = [_add(packing, entry) for entry in manifest.entries]
-    if packing.secrets:
-        raise SecretsFound(packing.secrets)
-    packing.tar.finish()
-    return Packed(packing.tar.digest, packing.tar.bytes, tuple(files))
-
-
 def check_manifest(manifest: Manifest, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
     """Refuse what cannot be packed.
 
@@ -171,6 +148,29 @@ def find_unreadable(manifest: Manifest) -> Iterator[Refusal]:
     for entry in manifest.entries:
         if entry.link is None and not os.access(manifest.root / entry.path, os.R_OK):
             yield Refusal(entry.path, "cannot be read: permission denied")
+
+
+class _Changed(PackError):
+    """A file changed while it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Packing:
+    """One reading of all files."""
+
+    tar: "_Tar"
+    root: Path
+    progress: Callable[[int], object]
+    secrets: list[Refusal]
+
+
+def _pack_once(manifest: Manifest, sink: Sink | None, progress: Callable[[int], object]) -> Packed:
+    packing = _Packing(_Tar(sink), manifest.root, progress, [])
+    files = [_add(packing, entry) for entry in manifest.entries]
+    if packing.secrets:
+        raise SecretsFound(packing.secrets)
+    packing.tar.finish()
+    return Packed(packing.tar.digest, packing.tar.bytes, tuple(files))
 
 
 def _add(packing: _Packing, entry: Entry) -> PackedFile:

@@ -31,7 +31,7 @@ class Opens(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handful:
+class GivenSecrets:
     """What one attempt is given, opened, and as the ledger is to keep it."""
 
     to: Recipient
@@ -49,7 +49,7 @@ class AttemptSecrets:
         self._clock = clock
         self._words: OrderedDict[AttemptId, Sequence[str]] = OrderedDict()
 
-    async def open_for(self, attempt: AttemptId, names: Collection[str]) -> Handful:
+    async def open_for(self, attempt: AttemptId, names: Collection[str]) -> GivenSecrets:
         """What the attempt is given: for each name its owner's value; the same each time.
 
         Raises:
@@ -62,7 +62,7 @@ class AttemptSecrets:
         if missing:
             raise _refuse(missing, "not there any more", "set what is missing again")
         opened = await asyncio.to_thread(lambda: {one.name: self._open(one) for one in found})
-        return Handful(to=to, at=self._clock.now(), sealed=tuple(found), opened=opened)
+        return GivenSecrets(to=to, at=self._clock.now(), sealed=tuple(found), opened=opened)
 
     async def find_words(self, attempt: AttemptId) -> Sequence[str]:
         """What nothing may show that the attempt says: the values that it was given, whole and by lines."""

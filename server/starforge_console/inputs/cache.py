@@ -56,7 +56,9 @@ class HubCache:
         """
         found = _NAME.fullmatch(one.name)
         if found is None:
-            raise NotFound(f"{one.name!r} is no snapshot of a model or dataset")
+            raise NotFound(
+                f"{one.name!r} is no snapshot of a model or dataset", next_step="'sf admin gc' lists what may go"
+            )
         snapshot = SnapshotId("model" if found[1] == "model" else "dataset", found[2], found[3])
         folder = self._storage.hub_snapshot(*snapshot)
         if found[4]:

@@ -9,8 +9,11 @@ import importlib
 import os
 import signal
 import threading
+import weakref
 from types import FrameType
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
+
+_MOST_COMPLETIONS = 16
 
 # Named at run time: neither library is among our own dependencies.
 TrainerCallback: Any = importlib.import_module("transformers").TrainerCallback
@@ -22,6 +25,7 @@ class TrainerReports(TrainerCallback):  # type: ignore[misc]  # its type is not 
     report: Any  # starforge.report, which builds the class it hands out
 
     def __init__(self) -> None:
+        self.find_trainer: Callable[[], Any] = _find_nobody  # who calls it, where it was added by the hook
         self._is_stopping = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -39,6 +43,9 @@ class TrainerReports(TrainerCallback):  # type: ignore[misc]  # its type is not 
         if state.is_world_process_zero:
             numbers = {key: value for key, value in (logs or {}).items() if isinstance(value, (int, float))}
             self.report.log(numbers, step=state.global_step)
+            rows = list_completions(self.find_trainer())
+            if rows:
+                self.report.samples(rows, step=state.global_step, name="completions")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         """After a TERM to any rank: save and stop, all ranks at once."""
@@ -95,11 +102,33 @@ def patch_trainer(trainer_class: Any, callback_class: Any) -> None:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         if not any(isinstance(callback, TrainerReports) for callback in self.callback_handler.callbacks):
-            self.add_callback(callback_class())
+            callback = callback_class()
+            callback.find_trainer = weakref.ref(self)
+            self.add_callback(callback)
 
     trainer_class.__init__ = init
     if os.environ.get("FORGE_TRAINER_RESUMES"):
         trainer_class.train = _resuming(trainer_class.train)
+
+
+def list_completions(trainer: Any) -> List[Dict[str, Any]]:
+    """List what the model answered last, with its rewards, where TRL's trainer is asked to log completions.
+
+    TRL keeps them under a name of its own; a version that keeps them otherwise gives none.
+    """
+    kept = getattr(trainer, "_logs", None) if getattr(trainer, "log_completions", False) else None
+    if not isinstance(kept, dict):
+        return []
+    try:
+        columns = {"prompt": kept["prompt"], "completion": kept["completion"], **dict(kept.get("rewards") or {})}
+        count = min(len(columns["prompt"]), len(columns["completion"]), _MOST_COMPLETIONS)
+        return [{name: values[row] for name, values in columns.items() if row < len(values)} for row in range(count)]
+    except (KeyError, TypeError, IndexError):
+        return []
+
+
+def _find_nobody() -> None:
+    return None
 
 
 def _resuming(original: Any) -> Any:

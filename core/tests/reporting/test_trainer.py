@@ -24,6 +24,7 @@ class Trainer:
                         to_sanitized_dict=lambda: {"learning_rate": 0.1})
         self.state = Box(global_step=0, max_steps=steps, is_world_process_zero=True)
         self.control = Box(should_save=False, should_training_stop=False)
+        self.log_completions, self._logs = False, None
 
     def add_callback(self, callback): self.callback_handler.callbacks.append(callback)
 
@@ -146,3 +147,39 @@ def test_programs_without_a_trainer_do_not_import_transformers(image: Attempt) -
     image.python("from starforge import report; report.log({'a': 1}, step=1); print(image_was_here)", plan=PLAN)
     assert image.run() == 0, image.log()
     assert image.log() == b"True\n"
+
+
+def test_a_trainer_that_logs_completions_reports_the_first_of_them(image: Attempt) -> None:
+    code = """
+from collections import deque
+from transformers.trainer import Trainer
+trainer = Trainer(1)
+trainer.log_completions = True
+trainer._logs = {
+    "prompt": deque([[{"role": "user", "content": "p"}], "q"] * 20),
+    "completion": deque(["a", "b"] * 20),
+    "rewards": {"length": deque([0.5])},
+    "advantages": deque([1.0]),
+}
+trainer.train()
+"""
+    assert image.python(code, plan=PLAN).run() == 0, image.log()
+    (told,) = image.events("samples")
+    assert (told["name"], told["step"], len(told["rows"])) == ("completions", 1, 16)
+    assert told["rows"][:2] == [
+        {"prompt": [{"role": "user", "content": "p"}], "completion": "a", "length": 0.5},
+        {"prompt": "q", "completion": "b"},
+    ]
+
+
+@pytest.mark.parametrize("kept", ["None", "{}", "{'prompt': 1, 'completion': 2}", "[1]"])
+def test_completions_that_are_kept_in_another_way_are_passed_over(image: Attempt, kept: str) -> None:
+    code = f"""
+from transformers.trainer import Trainer
+trainer = Trainer(1)
+trainer.log_completions, trainer._logs = True, {kept}
+trainer.train()
+"""
+    assert image.python(code, plan=PLAN).run() == 0, image.log()
+    assert image.events("samples") == []
+    assert len(image.metrics()) == 1

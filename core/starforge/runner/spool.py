@@ -117,12 +117,12 @@ class Spool:
 
     def _mask_lines(self, lines: bytes) -> bytes:
         """Mask what documents say and not how they are written: a secret may be `metrics`, or a few digits."""
-        masked = self.mask(lines)
-        if masked == lines:
+        if self.mask(lines) == lines:
             return lines
-        return b"".join(map(self._mask_line, lines.splitlines(keepends=True), masked.splitlines(keepends=True)))
+        return b"".join(map(self._mask_line, lines.splitlines(keepends=True)))
 
-    def _mask_line(self, line: bytes, masked: bytes) -> bytes:
+    def _mask_line(self, line: bytes) -> bytes:
+        masked = self.mask(line)
         if line == masked:
             return line
         try:

@@ -206,6 +206,13 @@ def test_a_secret_that_is_a_word_of_the_records_hides_what_they_say_and_breaks_n
     assert (said["step"], said["values"]) == (112345678, {"**********/loss": 0.5, "loss": 0.25, "pin": "********"})
 
 
+def test_a_secret_that_is_the_seam_of_two_records_joins_none(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path / "spool"), build_patterns([b'}\n{"time']))
+    lines = b'{"time":1.0,"step":1,"values":{"loss":0.5}}\n{"time":2.0,"step":2,"values":{"loss":0.25}}\n'
+    spool.metrics(lines)
+    assert (tmp_path / "spool" / "metrics.jsonl").read_bytes() == lines
+
+
 @pytest.fixture
 def four_bytes_a_file() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -5,7 +5,7 @@ them, so that a text which only looks alike is rare. `.sfignore` has the last wo
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 LOOKED_AT_BYTES: Final = 64 << 10
@@ -130,21 +130,22 @@ def find_secret(content: bytes) -> Found | None:
 
 def hide_secrets(text: bytes) -> bytes:
     """`text` with every such secret in it replaced; lines stay lines, each with its first character."""
-    words = list(_list_long_words(text))
-    for start, _, end in reversed([token for word in words for token in sorted(_list_tokens(text, *word))]):
-        text = text[:start] + _HIDDEN + text[end:]
-    return _KEY_BODY.sub(lambda key: key[1] + re.sub(rb"\n(.)[^\n]*", rb"\n\1" + _HIDDEN, key[2]), text)
+    kept, done = [], 0
+    for start, _, end in sorted(_list_tokens(text, _list_long_words(text))):
+        if start >= done:
+            kept += [text[done:start], _HIDDEN]
+        done = max(done, end)
+    shown = b"".join(kept) + text[done:]
+    return _KEY_BODY.sub(lambda key: key[1] + re.sub(rb"\n(.)[^\n]*", rb"\n\1" + _HIDDEN, key[2]), shown)
 
 
 def _list_secrets(content: bytes) -> Iterator[tuple[int, str]]:
     if content.startswith(b"PuTTY") and _PUTTY.match(content):
         yield 0, "a private key of PuTTY"
-    is_looked_for = True
-    for start, end in _list_long_words(content):
-        if is_looked_for and (key := _KEY.search(content)):
-            yield key.start(), "a private key"
-        is_looked_for = False
-        yield from ((found, kind) for found, kind, _ in _list_tokens(content, start, end))
+    words = list(_list_long_words(content))
+    if words and (key := _KEY.search(content)):
+        yield key.start(), "a private key"
+    yield from ((found, kind) for found, kind, _ in _list_tokens(content, words))
 
 
 def _list_long_words(content: bytes) -> Iterator[tuple[int, int]]:
@@ -156,14 +157,19 @@ def _list_long_words(content: bytes) -> Iterator[tuple[int, int]]:
         start = flat.find(_LONG, end)
 
 
-def _list_tokens(content: bytes, start: int, end: int) -> Iterator[tuple[int, str, int]]:
-    """Where a token in the long word begins, what it is, and where it ends."""
-    for found in _TOKEN.finditer(content, start, end + 1):
-        if found.lastindex is not None and _is_no_placeholder(found[0]):
-            yield found.start(), _TOKENS[found.lastindex - 1][1], found.end()
-    for found in _AWS_SECRET.finditer(content, start, end + 1):
-        if _is_no_placeholder(found[0]) and _DIGIT.search(found[0]) and _names_aws_key(content):
-            yield found.start(), "a secret key of AWS", found.end()
+def _list_tokens(content: bytes, words: Iterable[tuple[int, int]]) -> Iterator[tuple[int, str, int]]:
+    """Where a token in one of the long words begins, what it is, and where it ends."""
+    names_aws = None  # looked for once: a file may be full of words that would be its secret
+    for start, end in words:
+        for found in _TOKEN.finditer(content, start, end + 1):
+            if found.lastindex is not None and _is_no_placeholder(found[0]):
+                yield found.start(), _TOKENS[found.lastindex - 1][1], found.end()
+        for found in _AWS_SECRET.finditer(content, start, end + 1):
+            if not _is_no_placeholder(found[0]) or not _DIGIT.search(found[0]):
+                continue
+            names_aws = _names_aws_key(content) if names_aws is None else names_aws
+            if names_aws:
+                yield found.start(), "a secret key of AWS", found.end()
 
 
 def _names_aws_key(content: bytes) -> bool:

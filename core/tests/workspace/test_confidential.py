@@ -3,6 +3,7 @@
 import json
 import random
 import string
+import time
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,15 @@ def test_hiding_leaves_every_other_byte() -> None:
     text = f"a {HUB} b\n{GITHUB}\nc\n".encode()
     assert hide_secrets(text) == b"a (a secret) b\n(a secret)\nc\n"
     assert hide_secrets(b"nothing\xff\n") == b"nothing\xff\n"
+
+
+def test_a_file_full_of_words_that_could_be_a_secret_of_aws_is_looked_through_at_once() -> None:
+    chance = random.Random(7)
+    words = "".join("".join(chance.choice(LETTERS) for _ in range(39)) + "1\n" for _ in range(1500)).encode()
+    began = time.perf_counter()
+    assert find_secret(words) is None
+    assert hide_secrets(words * 20) == words * 20
+    assert time.perf_counter() - began < 4.0
+    named = hide_secrets(words * 20 + b"AKIAQ7PM3WN4ZKVJ5T2X\n")
+    assert named.count(b"(a secret)") == named.count(b"\n") - 1
+    assert time.perf_counter() - began < 8.0

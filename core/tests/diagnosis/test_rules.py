@@ -1,9 +1,10 @@
+import hashlib
 import re
 
 import pytest
 
 from core.tests.diagnosis.builders import STEPS, UNKNOWN_ERROR, build_log, load_samples
-from starforge.diagnosis.answer import Category, Confidence, KnownExit
+from starforge.diagnosis.answer import RULES_VERSION, Category, Confidence, KnownExit
 from starforge.diagnosis.diagnose import diagnose
 from starforge.diagnosis.exits import EXIT_RULES
 from starforge.diagnosis.hits import find_hits
@@ -13,6 +14,7 @@ from starforge.diagnosis.rules.book import RULES
 from starforge.diagnosis.window import RawLine
 
 SAMPLES = load_samples()
+DIGEST = "56131978699fd932"
 BY_KIND = {rule.kind: rule for rule in RULES}
 POSITIVE = [(kind, sample) for kind, (samples, _) in SAMPLES.items() for sample in samples]
 NEAR_MISSES = [(kind, near) for kind, (_, misses) in SAMPLES.items() for near in misses]
@@ -86,6 +88,17 @@ def test_texts_name_only_what_every_pattern_of_the_rule_tells() -> None:
         named = set(re.findall(r"\{(\w+)\}", rule.summary + rule.advice))
         for pattern in rule.patterns:
             assert named <= set(pattern.regex.groupindex), (rule.kind, pattern.regex.pattern)
+
+
+def test_the_version_counts_up_with_every_change_of_a_rule() -> None:
+    """Kept diagnoses are made anew by it. After a change: RULES_VERSION + 1, and the digest that this prints."""
+    told = [
+        (rule.kind, rule.category, rule.weight, rule.confidence, rule.explains, rule.above, rule.summary, rule.advice)
+        for rule in (*RULES, *EXIT_RULES)
+    ]
+    patterns = [(pattern.needle, pattern.regex.pattern) for rule in RULES for pattern in rule.patterns]
+    digest = hashlib.sha256(repr((told, patterns)).encode()).hexdigest()[:16]
+    assert (RULES_VERSION, digest) == (1, DIGEST)
 
 
 def _lines(log: bytes) -> list[Line]:

@@ -10,7 +10,7 @@ is masked too, while a prompt that ends like a secret begins appears as if at on
 from __future__ import annotations
 
 import json
-from typing import Dict, Iterable, List, Set
+from typing import Dict, Iterable, Iterator, List, Set
 
 from starforge.contract.bounds import MASKED_BYTES
 
@@ -19,16 +19,23 @@ _HEAD_BYTES = 8  # a place where a secret may begin is found by so many bytes of
 
 
 def build_patterns(values: Iterable[bytes]) -> List[bytes]:
-    """List what must not be seen: each value, its stripped form, its longer lines, and how JSON writes it."""
+    """List what must not be seen: each value, stripped or not, its longer lines, and how JSON and Python quote them."""
     patterns: Set[bytes] = set()
     for value in values:
-        shapes = [value, value.strip(), *(line.strip() for line in value.splitlines())]
-        text = value.strip().decode("utf-8", "surrogateescape")
-        shapes += [
-            json.dumps(text, ensure_ascii=plain)[1:-1].encode("utf-8", "surrogateescape") for plain in (True, False)
-        ]
-        patterns.update(shape for shape in shapes if len(shape) >= MASKED_BYTES)
-    return sorted(patterns)
+        parts = {value.strip(), *(line.strip() for line in value.splitlines())}
+        patterns.update(shape for part in parts for shape in _list_written(part))
+        patterns.add(value)
+    return sorted(pattern for pattern in patterns if len(pattern) >= MASKED_BYTES)
+
+
+def _list_written(part: bytes) -> Iterator[bytes]:
+    """Every form in which a program quotes the text; one form for what needs no quoting."""
+    yield part
+    text = part.decode("utf-8", "surrogateescape")
+    if text.isascii() and text.isprintable() and not any(sign in text for sign in "\\\"'"):
+        return
+    for written in (json.dumps(text), json.dumps(text, ensure_ascii=False), repr(text), ascii(text), repr(part)[1:]):
+        yield written[1:-1].encode("utf-8", "surrogateescape")
 
 
 class Masker:

@@ -164,6 +164,15 @@ def test_a_secret_is_also_masked_as_json_writes_it_and_line_by_line() -> None:
     assert b"first" not in shown
 
 
+def test_a_secret_is_also_masked_as_python_quotes_it_whole_and_line_by_line() -> None:
+    value = 'a "quoted" line\\with é\n\tit\'s the "second" one\n'
+    masker = Masker(build_patterns([value.encode()]))
+    told = [str({"KEY": value}), ascii(value), repr(value.encode()), repr(value.splitlines()), repr(value + "more")]
+    shown = masker.feed("\n".join(told).encode()) + masker.flush()
+    assert not [word for word in (b"quoted", b"line", b"with", b"it", b"second", b"one") if word in shown]
+    assert shown.count(b"more") == 1
+
+
 def test_masking_a_megabyte_takes_milliseconds() -> None:
     masker = Masker(build_patterns([f"secret-number-{number}".encode() for number in range(10)]))
     text = b"loss 0.123 step 17 of 100000\n" * 36_000

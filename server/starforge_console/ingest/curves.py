@@ -138,13 +138,34 @@ def _draw_points(chunks: Rollup, load: Load, cuts: Mapping[int, float], wanted: 
     columns = Columns.empty()
     for row, number in enumerate(chunks.numbers):
         columns.extend(_cut(chunks, row, loaded[number], cuts))
-    columns = columns.in_order()
     total = len(columns)
     if total <= wanted:
+        columns = columns.in_order()
         return Drawn(list(map(Point, columns.steps, columns.values, columns.times)), total)
-    bounds = _split(total, _count_runs(wanted, has_nan=chunks.has_nan))
-    runs = (build_summary(columns.part(start, end)).points() for start, end in bounds)
-    return Drawn(_draw(itertools.chain.from_iterable(runs), _ends(columns)), total)
+    # Points are in order of arrival, nearly that of steps: bringing them in order would cost more than drawing them.
+    has_nan = chunks.has_nan
+    bounds = _split(total, _count_runs(wanted, has_nan=has_nan))
+    if has_nan:
+        runs = (build_summary(columns.part(start, end)).points() for start, end in bounds)
+    else:
+        runs = (_find_extremes(columns, start, end) for start, end in bounds)
+    return Drawn(_draw(itertools.chain.from_iterable(runs), _find_ends(columns)), total)
+
+
+def _find_extremes(columns: Columns, start: int, end: int) -> list[Point]:
+    values = columns.values[start:end]
+    places = (start + values.index(min(values)), start + values.index(max(values)))
+    return [_point(columns, place) for place in places]
+
+
+def _find_ends(columns: Columns) -> list[Point]:
+    """The first point of the lowest step and the last one of the highest, in order of arrival."""
+    first, behind = columns.steps.index(min(columns.steps)), columns.steps[::-1].index(max(columns.steps))
+    return [_point(columns, first), _point(columns, len(columns) - 1 - behind)]
+
+
+def _point(columns: Columns, index: int) -> Point:
+    return Point(columns.steps[index], columns.values[index], columns.times[index])
 
 
 def _draw_summaries(chunks: Rollup, load: Load, cuts: Mapping[int, float], wanted: int) -> Drawn:
@@ -164,7 +185,7 @@ def _draw_summaries(chunks: Rollup, load: Load, cuts: Mapping[int, float], wante
     has_nan = chunks.has_nan
     bounds = _split(len(chunks), _count_runs(wanted, has_nan=has_nan))
     runs = (chunks.merge(start, end, has_nan=has_nan) for start, end in bounds)
-    return Drawn(_draw(itertools.chain.from_iterable(runs), _ends(ends.in_order())), sum(chunks.counts))
+    return Drawn(_draw(itertools.chain.from_iterable(runs), _find_ends(ends)), sum(chunks.counts))
 
 
 def _cut(chunks: Rollup, row: int, columns: Columns, cuts: Mapping[int, float]) -> Columns:
@@ -182,10 +203,6 @@ def _split(count: int, runs: int) -> list[tuple[int, int]]:
     runs = min(count, runs)
     bounds = [count * index // runs for index in range(runs + 1)]
     return list(itertools.pairwise(bounds))
-
-
-def _ends(columns: Columns) -> list[Point]:
-    return [Point(columns.steps[i], columns.values[i], columns.times[i]) for i in (0, -1)]
 
 
 def _draw(runs: Iterable[Point], ends: Sequence[Point]) -> list[Point]:

@@ -16,7 +16,7 @@ def decode(raw: bytes, *, cut_begin: bool = False, cut_end: bool = False) -> str
     except UnicodeDecodeError:
         text = raw[begin:end].decode(errors="replace")
     bad = text.count("\ufffd")
-    good = sum(sign > "\x7f" for sign in text) - bad
+    good = len(text) - len(text.encode("ascii", "ignore")) - bad
     if bad <= good:
         return text
     for skipped, dropped in itertools.product(range(1 + cut_begin), range(1 + cut_end)):

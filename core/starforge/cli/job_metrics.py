@@ -1,6 +1,7 @@
 """`sf job metrics`: what a job has reported, in numbers."""
 
 import sys
+from typing import Final
 
 import click
 
@@ -12,8 +13,10 @@ from starforge.client.console import Console
 from starforge.contract.api import MetricKeys
 from starforge.contract.comparing import KEYS_AT_MOST
 from starforge.contract.curves import sort_keys
-from starforge.errors import NotFound
+from starforge.errors import InputError, NotFound
 from starforge.wording import describe_nearest
+
+_KEYS_A_FILE: Final = 200
 
 
 @click.command()
@@ -68,6 +71,12 @@ def _print_csv(console: Console, job: str, keys: tuple[str, ...], text: str) -> 
     if text and not wanted:
         raise NotFound(
             f"job {job} has no metric whose name holds {text!r}", next_step="look at its names: sf job metrics"
+        )
+    if len(wanted) > _KEYS_A_FILE:
+        raise InputError(
+            f"{len(wanted)} metrics are asked for",
+            why=f"one request names {_KEYS_A_FILE} at most",
+            next_step="narrow --find, or leave it out: without it all metrics come",
         )
     import tempfile  # noqa: PLC0415 - only who wants a file
 

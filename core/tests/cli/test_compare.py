@@ -129,3 +129,13 @@ def test_every_point_comes_as_csv(sf: Sf, state: ConsoleState) -> None:
         sf("login", "--server", url, stdin=f"{TOKEN}\n")
         assert sf("job", "metrics", job, "--csv", "--key", "loss").out == content.decode()
         assert sf("job", "metrics", job, "--csv").out == content.decode()
+
+
+def test_more_metrics_than_one_request_names_are_refused_with_the_way_out(sf: Sf, state: ConsoleState) -> None:
+    state.answers["GET /jobs/j1/metrics"] = {"keys": {f"k{number}": 1 for number in range(201)}, "primary": None}
+    with serve(state) as url:
+        sf("login", "--server", url, stdin=f"{TOKEN}\n")
+        refused = sf("job", "metrics", "j1", "--csv", "--find", "k")
+        assert refused.code != 0
+        assert "201 metrics are asked for" in refused.err
+        assert "narrow --find" in refused.err

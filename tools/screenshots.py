@@ -23,7 +23,7 @@ PICTURES: Final = Path("build/pictures")
 KEPT: Final = Path("docs/pictures")
 DRAWING: Final = "qwen3-14b-sft-support"
 """The job of the sample that reports values while it runs."""
-KEPT_PAGES: Final = ("jobs", "job-running", "job-queued", "fleets", "fleet", "signin", "tokens")
+KEPT_PAGES: Final = ("overview", "queue", "jobs", "job-running", "job-queued", "fleets", "fleet", "signin", "tokens")
 KEPT_LOOKS: Final = ("1440-en-light", "1440-zh-Hans-dark", "375-en-dark", "375-zh-Hans-light")
 WIDTHS: Final = (1440, 375)
 LANGUAGES: Final = ("en", "zh-Hans")
@@ -72,6 +72,8 @@ def _take_all(page: Page, token: str, suffix: str) -> None:
     sign_in(page, token)
     jobs, node = _find_jobs(page), _find_node(page)
     pages = {
+        "overview": "/overview",
+        "queue": "/queue",
         "jobs": "/jobs",
         "jobs-plain": "/jobs?group=none",
         "job-queued": f"/jobs/{jobs['QUEUED']}",
@@ -87,7 +89,14 @@ def _take_all(page: Page, token: str, suffix: str) -> None:
         "fleet-new": "/new-fleet",
         "fleet-drain": f"/fleets/{SAMPLE_FLEET}/nodes/{node}/drain",
         "fleet-mark-lost": f"/fleets/{SAMPLE_FLEET}/nodes/{node}/mark-lost",
+        "catalog": "/catalog",
+        "method": "/catalog/trl/sft",
+        "account": "/account",
         "tokens": "/tokens",
+        "admin": "/admin",
+        "admin-registries": "/admin?view=registries",
+        "admin-hardware": "/admin?view=hardware",
+        "admin-retention": "/admin?view=retention&plan=1",
         "not-found": "/jobs/jaaaaaaaaa",
     }
     for name, path in pages.items():

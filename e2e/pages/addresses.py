@@ -4,6 +4,9 @@ from tools.run import Sample
 from tools.run_fleet import SAMPLE_FLEET
 
 NAMES = (
+    "overview",
+    "queue",
+    "queue-empty",
     "jobs",
     "plain",
     "empty",
@@ -30,7 +33,13 @@ NAMES = (
     "mark-lost",
     "catalog",
     "method",
+    "account",
     "tokens",
+    "admin",
+    "admin-registries",
+    "admin-hardware",
+    "admin-retention",
+    "admin-plan",
     "missing",
 )
 
@@ -39,6 +48,9 @@ def address_of(sample: Sample, name: str) -> str:
     """The path of a page of the sample."""
     jobs, fleet = sample.jobs, f"/fleets/{SAMPLE_FLEET}"
     return {
+        "overview": "/overview",
+        "queue": "/queue",
+        "queue-empty": "/queue?series=h200",
         "jobs": "/jobs",
         "plain": "/jobs?group=none",
         "empty": "/jobs?q=no-such-job-anywhere",
@@ -62,6 +74,10 @@ def address_of(sample: Sample, name: str) -> str:
         **{act: f"{fleet}/nodes/{sample.node}/{act}" for act in ("drain", "undrain", "remove", "mark-lost")},
         "catalog": "/catalog",
         "method": "/catalog/trl/sft",
+        "account": "/account",
         "tokens": "/tokens",
+        "admin": "/admin",
+        **{f"admin-{view}": f"/admin?view={view}" for view in ("registries", "hardware", "retention")},
+        "admin-plan": "/admin?view=retention&plan=1",
         "missing": "/jobs/jaaaaaaaaa",
     }[name]

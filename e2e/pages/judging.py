@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from playwright.sync_api import BrowserContext, Page
 
-LOOKS: Final = [("en", "light", 1440), ("zh-Hans", "dark", 1440), ("en", "dark", 375), ("zh-Hans", "light", 375)]
+LOOKS: Final = [("en", "light", 1440), ("zh-Hans", "dark", 1440), ("en", "dark", 500), ("zh-Hans", "light", 375)]
 
 
 def choose(context: BrowserContext, url: str, language: str, theme: str) -> None:

@@ -30,4 +30,4 @@ def sign_in(page: Page, token: str) -> None:
     page.goto("/signin")
     page.locator("#token").fill(token)
     page.locator("button.primary").click()
-    page.wait_for_url("**/jobs")
+    page.wait_for_url("**/overview")

@@ -1,7 +1,7 @@
 """Teams and quotas as an administrator of the console's machine sets them; for commands, which may block."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from starforge.errors import InputError, NotFound
@@ -46,6 +46,16 @@ def check_team(name: str) -> str:
             next_step="choose another one",
         )
     return name
+
+
+def check_series(names: Iterable[str], added: Iterable[str]) -> None:
+    """Raises InputError for a name that is no series of GPUs: neither built in nor of those that were `added`."""
+    known = {*SERIES_BY_NAME.values(), *FAMILIES, *added}
+    for name in sorted({*names} - known):
+        raise InputError(
+            f"{name!r} is no series of GPUs",
+            next_step=describe_nearest(name, known) if known else "see 'sf fleet show'",
+        )
 
 
 def change_limit(ledger: Database, holder: Holder, changes: Mapping[str, str]) -> Limit:
@@ -100,13 +110,8 @@ def _parse(ledger: Database, part: str, text: str) -> int | frozenset[str] | Non
 
 
 def _parse_series(ledger: Database, text: str) -> frozenset[str]:
-    known = {*SERIES_BY_NAME.values(), *FAMILIES, *(one.series for one in ledger.read_now(list_added_series))}
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
-    for name in sorted(names - known):
-        raise InputError(
-            f"{name!r} is no series of GPUs",
-            next_step=describe_nearest(name, known) if known else "see 'sf fleet show'",
-        )
+    check_series(names, [one.series for one in ledger.read_now(list_added_series)])
     if not names:
         raise InputError("no series is named", next_step=f"write h200,l40s, or {UNLIMITED} to allow all")
     return names

@@ -28,7 +28,7 @@ async def describe_caller(account: Reader) -> WhoAmI:
 async def list_own_quotas(services: Services, account: Reader) -> QuotaList:
     """What limits the caller's jobs, the team's limit among it, and what is held under it now."""
     lines = await services.ledger.read(lambda c: list_own(c, account.user_id))
-    return QuotaList(items=tuple(map(_show_quota, lines)))
+    return QuotaList(items=tuple(map(show_quota, lines)))
 
 
 @router.post("/tokens/revoke-self", status_code=204, responses=problem_responses(401, 403))
@@ -38,7 +38,8 @@ async def revoke_own_token(services: Services, _account: Reader, request: Reques
     return Response(status_code=204)
 
 
-def _show_quota(line: QuotaLine) -> QuotaView:
+def show_quota(line: QuotaLine) -> QuotaView:
+    """A limit as a message."""
     limit = line.limit
     return QuotaView(
         kind=line.holder.kind,

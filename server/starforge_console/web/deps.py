@@ -12,6 +12,7 @@ from starforge.contract.api import CLIENT_PRODUCT, Curve
 from starforge.contract.executor import FleetView
 from starforge.contract.versions import check_client
 from starforge.recipes.model import Recipe
+from starforge_console.accounts.people import People
 from starforge_console.accounts.registry_logins import RegistryLogins
 from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.sign_in import Accounts, check_scope
@@ -108,6 +109,11 @@ class ApiServices:
     wakeups: Wakeups
     settings: ConsoleSettings
     metrics: CollectorRegistry
+
+    @property
+    def people(self) -> People:
+        """Users, teams and their limits."""
+        return People(self.ledger, self.wakeups)
 
     @property
     def diagnoser(self) -> Diagnoser:

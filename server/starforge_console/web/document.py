@@ -14,6 +14,7 @@ from starforge.errors import LaunchError, PackError, ProjectError, SpecError, St
 from starforge_console.errors import NotTheNode, SettingsError, StreamClosed, StreamGap, status_of
 from starforge_console.web.examples.console import build_console
 from starforge_console.web.examples.jobs import DIGEST, JOB, KEY, build_jobs
+from starforge_console.web.examples.places import build_places
 from starforge_console.web.faults import FAULTS
 
 JSON: Final = "application/json"
@@ -27,14 +28,17 @@ _PLACES: Final[Mapping[str, object]] = {
     "digest": DIGEST,
     "fleet": "lab",
     "framework": "custom",
+    "holder": "ann",
     "job_id": JOB,
     "key": KEY,
+    "kind": "user",
     "method": "custom",
     "name": "HF_TOKEN",
     "node": "node-1",
     "registry": "registry.example.org",
     "step": 20,
     "token_id": 3,
+    "user": "ann",
 }
 """A value for each parameter of a path."""
 
@@ -66,7 +70,7 @@ def _operations(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _load_examples() -> dict[str, Any]:
     """An example of each message, by the name of its schema."""
-    return {type(one).__name__: _dump(one) for one in (*build_jobs(), *build_console())}
+    return {type(one).__name__: _dump(one) for one in (*build_jobs(), *build_console(), *build_places())}
 
 
 def _dump(message: BaseModel) -> dict[str, Any]:

@@ -78,7 +78,7 @@ async def load_details(services: FleetServices) -> Sequence[FleetDetail]:
 
 def build_summary(fleet: Fleet, nodes: Sequence[NodeDetail]) -> FleetSummary:
     """The fleet as a line."""
-    states = Counter(_count_as(node, gpu) for node in nodes for gpu in node.gpus)
+    states = Counter(count_as(node, gpu) for node in nodes for gpu in node.gpus)
     return FleetSummary(
         name=fleet.name,
         kind=fleet.kind,
@@ -90,7 +90,7 @@ def build_summary(fleet: Fleet, nodes: Sequence[NodeDetail]) -> FleetSummary:
     )
 
 
-def _count_as(node: NodeDetail, gpu: GpuDetail) -> str:
+def count_as(node: NodeDetail, gpu: GpuDetail) -> str:
     """A GPU's state in a sum: what is free on a machine that takes no jobs is nobody's to have."""
     return WITHHELD if gpu.state == GpuState.FREE and node.status != NodeStatus.READY else gpu.state
 

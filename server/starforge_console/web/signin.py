@@ -10,7 +10,7 @@ from starforge_console.accounts.tokens import PERSONAL_DAYS
 from starforge_console.errors import status_of
 from starforge_console.web.deps import peer_of
 from starforge_console.web.pages.services import Pages
-from starforge_console.web.pages.visit import SESSION_COOKIE, Anybody, load_form, safe_path, text_of
+from starforge_console.web.pages.visit import FIRST_PAGE, SESSION_COOKIE, Anybody, load_form, safe_path, text_of
 
 LONGEST_TOKEN: Final = 200
 
@@ -20,7 +20,7 @@ Next = Annotated[str, Query(max_length=2000)]
 
 
 @router.get("/signin")
-async def show_sign_in(pages: Pages, visit: Anybody, next: Next = "/jobs", ended: str = "") -> Response:  # noqa: A002 - the name in the address
+async def show_sign_in(pages: Pages, visit: Anybody, next: Next = FIRST_PAGE, ended: str = "") -> Response:  # noqa: A002 - the name in the address
     """The form that takes a personal token."""
     if visit.account is not None:
         return _go(safe_path(next))

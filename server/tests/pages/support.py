@@ -19,5 +19,5 @@ def sign_in(console: ConsoleUnderTest, headers: dict[str, str]) -> TestClient:
     client = console.client()
     token = headers["Authorization"].removeprefix("Bearer ")
     page = client.post("/signin", data={"form_key": form_key(client.get("/signin").text), "token": token})
-    assert page.url.path == "/jobs", page.text
+    assert page.url.path == "/overview", page.text
     return client

@@ -207,4 +207,4 @@ def test_no_token_gets_a_scope_that_the_session_lacks(console: ConsoleUnderTest)
 def test_preferences_never_lead_to_another_site(console: ConsoleUnderTest, back: str) -> None:
     client = console.client()
     data = {"form_key": form_key(client.get("/signin").text), "theme": "dark", "back": back}
-    assert client.post("/preferences", data=data, follow_redirects=False).headers["location"] == "/jobs"
+    assert client.post("/preferences", data=data, follow_redirects=False).headers["location"] == "/overview"

@@ -64,7 +64,7 @@ def test_sign_in_never_leads_to_another_site(console: ConsoleUnderTest, elsewher
         "token": token_of(console.add_user("ann")),
         "next": elsewhere,
     }
-    assert client.post("/signin", data=data, follow_redirects=False).headers["location"] == "/jobs"
+    assert client.post("/signin", data=data, follow_redirects=False).headers["location"] == "/overview"
 
 
 def test_a_session_ends_after_twelve_idle_hours_and_says_so(console: ConsoleUnderTest) -> None:

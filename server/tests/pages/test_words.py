@@ -14,9 +14,10 @@ from starforge.recipes.model import ParameterType
 from starforge.wording import TIME_UNITS
 from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.gates import GATES
+from starforge_console.domain.retention import Kind
 from starforge_console.settings.console import FleetKind
 from starforge_console.web.i18n.words import CHINESE, ENGLISH, choose_language, load_words
-from starforge_console.web.pages import catalog, fleets, jobs
+from starforge_console.web.pages import admin, catalog, fleets, jobs, queue
 from starforge_console.web.pages.fleet_map import STATES, STATUSES
 from starforge_console.web.pages.fleet_nodes import Act
 from starforge_console.web.pages.look import TEMPLATES
@@ -66,6 +67,12 @@ def built_codes() -> set[str]:
         *(f"catalog.type.{kind}" for kind in get_args(ParameterType)),
         *(f"group.{group}" for group in catalog.GROUPS),
         *(f"join.{form}" for form in ("sudo", "wget", "private_ca")),
+        *(f"admin.view.{view}" for view in admin.VIEWS),
+        *(f"admin.done.{done}" for done in admin.DONE),
+        *(f"admin.kind.{kind}" for kind in Kind),
+        *(f"priority.{word}" for word in queue.WORDS.values()),
+        *(f"quota.{kind}" for kind in ("user", "team")),
+        *(f"role.{role}" for role in ("admin", "member")),
         *(f"diagnosis.{rule.kind}{part}" for rule in DIAGNOSES for part in ("", ".advice")),
         *(f"diagnosis.category.{category}" for category in Category),
         *(f"diagnosis.confidence.{confidence}" for confidence in Confidence),

@@ -29,8 +29,8 @@ def build_jobs() -> list[BaseModel]:
         _submission(),
         api.StopRequest(grace_s=60, note="the loss no longer falls"),
         _record(),
-        _line(),
-        api.JobList(items=(_line(),), next=None),
+        build_line(),
+        api.JobList(items=(build_line(),), next=None),
         api.JobCounts(states={"RUNNING": 2, "QUEUED": 1, "SUCCEEDED": 40}, active=3),
         _detail(),
         api.EventList(items=_events()),
@@ -73,7 +73,8 @@ def _record() -> api.AdmissionRecord:
     )
 
 
-def _line() -> api.JobView:
+def build_line() -> api.JobView:
+    """A job as a line."""
     return api.JobView(
         id=JOB,
         name="first",
@@ -113,7 +114,7 @@ def _detail() -> api.JobDetail:
         started_at=AT + 4,
     )
     return api.JobDetail(
-        job=_line(),
+        job=build_line(),
         spec=_spec(),
         spec_digest=_SPEC_DIGEST,
         admission=_record(),
@@ -143,7 +144,7 @@ def _curves() -> list[BaseModel]:
         api.MetricKeys(keys=dict.fromkeys(keys, 21), primary=KEY, total=2),
         api.Curve(key=KEY, steps=steps, values=values, times=times, total_points=21),
         Comparison(
-            runs=(_line(),),
+            runs=(build_line(),),
             keys=(KEY,),
             key_count=2,
             primary=PrimaryView(key=KEY, better="lower"),

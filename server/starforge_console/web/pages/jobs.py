@@ -77,12 +77,6 @@ class Wanted:
         return f"/jobs?{urlencode(kept)}" if kept else "/jobs"
 
 
-@router.get("/")
-async def go_to_jobs(_visit: Signed) -> Response:
-    """The list of jobs is where everything begins."""
-    return RedirectResponse("/jobs", 303, {"Cache-Control": "no-store"})
-
-
 @router.get("/jobs")
 async def show_jobs(  # noqa: PLR0913 - one parameter a filter
     pages: Pages,

@@ -4,6 +4,8 @@ from fastapi import FastAPI
 
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.pages import (
+    account,
+    admin,
     assets,
     catalog,
     compare,
@@ -17,7 +19,10 @@ from starforge_console.web.pages import (
     live,
     log,
     outputs,
+    overview,
+    places_live,
     preferences,
+    queue,
     secrets,
     tokens,
 )
@@ -27,6 +32,8 @@ from starforge_console.web.pages.services import build_page_services
 MODULES = (
     assets,
     preferences,
+    overview,
+    queue,
     jobs,
     job,
     curves,
@@ -36,8 +43,11 @@ MODULES = (
     fleets,
     fleet_delete,
     fleet_nodes,
+    account,
     tokens,
     secrets,
+    admin,
+    places_live,
     live,
     log,
     fleet_live,

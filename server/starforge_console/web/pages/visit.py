@@ -25,6 +25,8 @@ LANGUAGE_COOKIE: Final = "starforge_language"
 THEME_COOKIE: Final = "starforge_theme"
 THEMES: Final = ("auto", "light", "dark")
 FORM_KEY: Final = "form_key"
+FIRST_PAGE: Final = "/overview"
+"""Where a reader goes who asked for no page."""
 YEAR_S: Final = 365 * 24 * 3600
 FIELDS_AT_MOST: Final = 1000
 _NO_ORIGIN: Final = "null"
@@ -178,7 +180,7 @@ def _check_site(request: Request) -> None:
 def safe_path(path: str) -> str:
     """`path` if it leads to a page of ours, else the first page."""
     is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
-    return path if is_ours else "/jobs"
+    return path if is_ours else FIRST_PAGE
 
 
 Anybody = Annotated[Visit, Depends(visit_of)]

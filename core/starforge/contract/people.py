@@ -1,0 +1,47 @@
+"""The messages about users, teams and their limits (`/api/v1/admin/users`, `/api/v1/admin/quotas`)."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from starforge.contract.api import Answer
+from starforge.contract.jobspec import Frozen
+from starforge.contract.quotas import Held
+
+MOST: Final = 1_000_000
+"""The largest limit that can be set."""
+
+Count = Annotated[int, Field(ge=0, le=MOST)]
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class UserView(Answer):
+    """Somebody who may sign in, and what jobs of theirs hold a place."""
+
+    name: str
+    role: Literal["admin", "member"]
+    active: bool = Field(description="whether their tokens are taken")
+    team: str | None
+    held: Held
+
+
+class UserList(Answer):
+    """`GET /admin/users`, in the order in which they came."""
+
+    items: tuple[UserView, ...]
+
+
+class SetTeam(Frozen):
+    """`PUT /admin/users/{user}/team`. Null takes the user out of the team."""
+
+    team: Name | None
+
+
+class SetQuota(Frozen):
+    """`PUT /admin/quotas/{kind}/{name}`, in place of the limit before. Null is no limit."""
+
+    gpus: Count | None = Field(default=None, description="GPUs at once")
+    jobs: Count | None = Field(default=None, description="jobs at once")
+    series: tuple[Name, ...] | None = Field(
+        default=None, max_length=100, description="which series and families of GPUs may be asked for"
+    )

@@ -1,0 +1,43 @@
+"""The messages about the queue and what it waits for (`/api/v1/queue`, `/api/v1/capacity`)."""
+
+from pydantic import Field
+
+from starforge.contract.api import Answer, JobView
+
+
+class SeriesCapacity(Answer):
+    """The GPUs of one series on the machines of all fleets, and how many queued jobs ask for.
+
+    `gpus` counts by state, as `FleetSummary` does; it is empty for a series that no machine has.
+    """
+
+    series: str | None = Field(description="None: of GPUs that the hardware registry does not know")
+    gpus: dict[str, int] = Field(default_factory=dict)
+    waiting: int = Field(default=0, description="GPUs of this series that queued jobs ask for")
+
+
+class CapacityList(Answer):
+    """`GET /capacity`: by series, those that nobody knows last."""
+
+    items: tuple[SeriesCapacity, ...]
+    waiting_for_any: int = Field(default=0, description="GPUs of whatever series that queued jobs ask for")
+
+
+class QueueEntry(Answer):
+    """One queued job. `place` is where it stands in the whole queue, the first one at 1."""
+
+    place: int
+    priority: int
+    job: JobView
+
+
+class QueueList(Answer):
+    """`GET /queue?series=&after=&limit=`: queued jobs in the order in which they are placed.
+
+    `jobs` and `gpus` are all that are queued, of the series that was asked for; `next` continues the list as `after`.
+    """
+
+    items: tuple[QueueEntry, ...]
+    jobs: int
+    gpus: int
+    next: int | None = None

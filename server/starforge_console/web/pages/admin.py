@@ -1,0 +1,214 @@
+"""The pages of administrators: users with their teams, limits, registries, names of GPUs, and retention."""
+
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+from starlette.datastructures import FormData
+from starlette.responses import RedirectResponse, Response
+
+from starforge.contract.launch import RegistryLogin, Secret
+from starforge.contract.people import MOST
+from starforge.contract.retention import LONGEST_HOLD_H, SHOWN_AT_MOST
+from starforge.errors import InputError, StarForgeError
+from starforge_console.domain.quota import TEAM, USER, Holder, Limit
+from starforge_console.errors import status_of
+from starforge_console.web.pages import fleet_map
+from starforge_console.web.pages.fleet_visit import Asked, FleetVisit
+from starforge_console.web.pages.fleets import NO_STORE
+from starforge_console.web.pages.visit import text_of
+from starforge_console.web.retention import HOUR_S
+
+VIEWS: Final = ("people", "registries", "hardware", "retention")
+DONE: Final = ("team", "quota", "no_quota", "login", "no_login", "series", "no_series", "held", "released", "collected")
+"""What a page says that it was just sent to after, each with words of its own."""
+LONGEST: Final = 300
+LONGEST_PASSWORD: Final = 16_384
+_WHOLE: Final = re.compile(r"[0-9]{1,7}")
+_HOURS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,2})?")
+
+Loader = Callable[[FleetVisit], Coroutine[Any, Any, dict[str, Any]]]
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/admin")
+async def show_admin(
+    asked: Asked,
+    *,
+    view: Annotated[str, Query(max_length=20)] = "people",
+    done: Annotated[str, Query(max_length=20)] = "",
+) -> Response:
+    """One view of the administration."""
+    asked.check_administrator()
+    return await _show(asked, view if view in VIEWS else "people", done=f"admin.done.{done}" if done in DONE else "")
+
+
+@router.post("/admin/team")
+async def set_team(asked: Asked) -> Response:
+    """Let a user belong to a team, or to none."""
+    form = await asked.load_form()
+    user, team = text_of(form, "user", LONGEST), text_of(form, "team", LONGEST)
+    try:
+        await asked.services.people.set_team(user, team or None)
+    except StarForgeError as error:
+        return await _show(asked, "people", fault=error, at=f"team-{user}")
+    return _go("people", "team")
+
+
+@router.post("/admin/quota")
+async def set_quota(asked: Asked) -> Response:
+    """Limit what a user or a team may hold at once, or let it hold what it will."""
+    form = await asked.load_form()
+    try:
+        holder = Holder(TEAM if text_of(form, "kind") == TEAM else USER, text_of(form, "name", LONGEST))
+        if text_of(form, "do") == "remove":
+            await asked.services.people.remove_limit(holder)
+            return _go("people", "no_quota")
+        await asked.services.people.set_limit(holder, _read_limit(form))
+    except StarForgeError as error:
+        return await _show(asked, "people", fault=error, at="quota")
+    return _go("people", "quota")
+
+
+@router.post("/admin/registry")
+async def set_registry(asked: Asked) -> Response:
+    """Keep how the console signs in to a registry, or forget it."""
+    form = await asked.load_form()
+    registry, password = text_of(form, "registry", LONGEST), form.get("password", "")
+    try:
+        if text_of(form, "do") == "remove":
+            await asked.services.registry_logins.remove(registry)
+            return _go("registries", "no_login")
+        secret = Secret(password[:LONGEST_PASSWORD] if isinstance(password, str) else "")
+        login = RegistryLogin(username=text_of(form, "username", LONGEST), password=secret)
+        await asked.services.registry_logins.put(registry, login, asked.user)
+    except StarForgeError as error:
+        return await _show(asked, "registries", fault=error, at="registry")
+    return _go("registries", "login")
+
+
+@router.post("/admin/gpu-series")
+async def set_series(asked: Asked) -> Response:
+    """Give a name of a GPU its series, or forget one that was given."""
+    form = await asked.load_form()
+    name = text_of(form, "name", LONGEST)
+    try:
+        if text_of(form, "do") == "remove":
+            await asked.fleets.hardware.remove(name)
+        else:
+            await asked.fleets.hardware.add(name, text_of(form, "series", 100), asked.user)
+    except StarForgeError as error:
+        return await _show(asked, "hardware", fault=error, at="series")
+    asked.fleets.administration.tell_of_hardware()
+    return _go("hardware", "no_series" if text_of(form, "do") == "remove" else "series")
+
+
+@router.post("/admin/retention")
+async def change_retention(asked: Asked) -> Response:
+    """Hold the collector, release it, or let go what may go."""
+    form = await asked.load_form()
+    collector, act = asked.services.retention, text_of(form, "do")
+    try:
+        if act == "release":
+            await collector.release(asked.user)
+            return _go("retention", "released")
+        if act == "collect":
+            await collector.collect(asked.user)
+            return _go("retention", "collected")
+        await collector.hold(asked.user, text_of(form, "why", LONGEST), _read_hours(form) * HOUR_S)
+    except StarForgeError as error:
+        return await _show(asked, "retention", fault=error, at="retention")
+    return _go("retention", "held")
+
+
+async def _show(
+    asked: FleetVisit, view: str, *, done: str = "", fault: StarForgeError | None = None, at: str = ""
+) -> Response:
+    """A view; with a fault, the form `at` which it happened says it."""
+    return asked.pages.look.page(
+        asked.visit,
+        "admin.html",
+        status_of(fault) if fault else 200,
+        nav="admin",
+        view=view,
+        views=VIEWS,
+        done=done,
+        fault=fault,
+        at=at,
+        **await _LOADERS[view](asked),
+    )
+
+
+async def _load_people(asked: FleetVisit) -> dict[str, Any]:
+    people, limits = await asked.services.people.list_all(), await asked.services.people.list_limits()
+    teams = sorted(
+        {*(one.team for one in people if one.team), *(one.holder.name for one in limits if one.holder.kind == TEAM)}
+    )
+    return {"people": people, "limits": limits, "teams": teams, "most": MOST, "series": _list_series(asked)}
+
+
+async def _load_registries(asked: FleetVisit) -> dict[str, Any]:
+    return {"logins": asked.services.registry_logins.list_kept(), "allowed": asked.services.settings.policy.image_allow}
+
+
+async def _load_hardware(asked: FleetVisit) -> dict[str, Any]:
+    return {"added": asked.fleets.hardware.list_added(), "series": _list_series(asked)}
+
+
+async def _load_retention(asked: FleetVisit) -> dict[str, Any]:
+    collector = asked.services.retention
+    is_asked = asked.request.query_params.get("plan") == "1"
+    return {
+        "hold": await collector.find_hold(),
+        "last": await collector.find_last_run(),
+        "plan": await collector.plan(SHOWN_AT_MOST) if is_asked else None,
+        "longest": LONGEST_HOLD_H,
+        "now": asked.services.clock.now(),
+    }
+
+
+_LOADERS: Final[Mapping[str, Loader]] = MappingProxyType(
+    {
+        "people": _load_people,
+        "registries": _load_registries,
+        "hardware": _load_hardware,
+        "retention": _load_retention,
+    }
+)
+
+
+def _list_series(asked: FleetVisit) -> list[str]:
+    return fleet_map.list_known_series([added.series for added in asked.fleets.hardware.list_added()])
+
+
+def _read_limit(form: FormData) -> Limit:
+    names = frozenset(name.strip() for name in text_of(form, "series", 2000).split(",") if name.strip())
+    limit = Limit(gpus=_read_count(form, "gpus"), jobs=_read_count(form, "jobs"), series=names or None)
+    if limit == Limit():
+        raise InputError("no limit is given", next_step="fill in at least one of the three, or remove the limit")
+    return limit
+
+
+def _read_count(form: FormData, name: str) -> int | None:
+    text = text_of(form, name, 20)
+    if text and (not _WHOLE.fullmatch(text) or int(text) > MOST):
+        raise InputError(
+            f"{text!r} is no number of {name}", next_step=f"write a whole number of at most {MOST}, or leave it empty"
+        )
+    return int(text) if text else None
+
+
+def _read_hours(form: FormData) -> float:
+    text = text_of(form, "hours", 20)
+    if not _HOURS.fullmatch(text) or not 0 < float(text) <= LONGEST_HOLD_H:
+        raise InputError(
+            f"nothing can be held for {text!r} hours", next_step=f"write a number of at most {LONGEST_HOLD_H:g}"
+        )
+    return float(text)
+
+
+def _go(view: str, done: str) -> Response:
+    return RedirectResponse(f"/admin?view={view}&done={done}", 303, NO_STORE)

@@ -1,0 +1,128 @@
+"""The first page: what needs attention, which GPUs there are, the head of the queue, and the reader's own runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fastapi import APIRouter
+from starlette.responses import RedirectResponse, Response
+
+from starforge.contract.api import Curve
+from starforge.contract.fleets import FleetDetail
+from starforge.contract.states import JobState
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.listing import JobLine, search_jobs
+from starforge_console.ledger.points import search_keys
+from starforge_console.ledger.queue_order import list_shapes
+from starforge_console.ledger.search import ACTIVE, JobSearch
+from starforge_console.web.deps import ApiServices
+from starforge_console.web.fleet_views import FleetServices, load_details
+from starforge_console.web.pages import fleet_map
+from starforge_console.web.pages.attention import list_concerns
+from starforge_console.web.pages.figures import Line, build_figure, choose_groups
+from starforge_console.web.pages.fleet_visit import Asked
+from starforge_console.web.pages.job_view import has_ended
+from starforge_console.web.pages.visit import FIRST_PAGE, Signed
+from starforge_console.web.primary_metric import find_primary
+from starforge_console.web.queue import build_capacity, load_queue
+
+HEAD_OF_QUEUE: Final = 5
+RUNS: Final = 8
+FAILURES: Final = 5
+FAILED_S: Final = 3 * 86_400.0
+"""For how long a failed run of the reader needs attention."""
+PARTS: Final = ("count", "attention", "capacity", "queue", "runs")
+"""What of the page changes by itself: each a template, and an element of its own."""
+_POINTS: Final = 80
+_KEYS: Final = 200
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One of the reader's runs with the metric that stands for it, where it reported one."""
+
+    line: JobLine
+    metric: Line | None = None
+
+
+@router.get("/")
+async def go_to_overview(_visit: Signed) -> Response:
+    """The overview is where everything begins."""
+    return RedirectResponse(FIRST_PAGE, 303, {"Cache-Control": "no-store"})
+
+
+@router.get("/overview")
+async def show_overview(asked: Asked) -> Response:
+    """Everything at a glance."""
+    values = await load_overview(asked.services, asked.fleets, asked.user)
+    return asked.pages.look.page(asked.visit, "overview.html", nav="overview", parts=PARTS, **values)
+
+
+async def load_overview(services: ApiServices, fleets: FleetServices, user: str) -> dict[str, Any]:
+    """What the page of `user` shows at this moment."""
+    details = await load_details(fleets)
+    since = services.clock.now() - FAILED_S
+    lines, failures = await _find_jobs(services.ledger, user)
+    failed = [line for line in failures if has_ended(line) and (line.job.ended_at or 0) > since]
+    capacity = build_capacity(details, await services.ledger.read(list_shapes))
+    return {
+        "concerns": list_concerns(details, failed),
+        "capacity": capacity,
+        "states": [state for state in fleet_map.STATES if any(state in one.gpus for one in capacity.items)],
+        "totals": _count(details),
+        "fleet_map": fleet_map,
+        "queue": await load_queue(services.ledger, limit=HEAD_OF_QUEUE),
+        "runs": await _load_runs(services, lines),
+        "has_ended": has_ended,
+        "user": user,
+    }
+
+
+async def _find_jobs(ledger: Database, user: str) -> tuple[list[JobLine], list[JobLine]]:
+    """The runs of `user` that are shown, active ones first, and the newest that failed."""
+    mine = JobSearch(user=user)
+    active, newest, failed = await ledger.read(
+        lambda c: (
+            search_jobs(c, replace(mine, state=ACTIVE), RUNS),
+            search_jobs(c, mine, RUNS),
+            search_jobs(c, replace(mine, state=JobState.FAILED.value), FAILURES),
+        )
+    )
+    known = {line.job.id for line in active}
+    return [*active, *(line for line in newest if line.job.id not in known)][:RUNS], failed
+
+
+def _count(details: Sequence[FleetDetail]) -> dict[str, int]:
+    return {
+        "fleets": len(details),
+        "nodes": sum(len(detail.nodes) for detail in details),
+        "gpus": sum(len(node.gpus) for detail in details for node in detail.nodes),
+    }
+
+
+async def _load_runs(services: ApiServices, lines: Sequence[JobLine]) -> list[Run]:
+    """The runs with their metrics, all of which are read at once."""
+    ids = [line.job.id for line in lines]
+    keys = await services.series.read(
+        lambda c: {job: {one.key: one.points for one in search_keys(c, job, limit=_KEYS)} for job in ids}
+    )
+    chosen = {}
+    for line in lines:
+        primary = await find_primary(services.catalog, line.recipe)
+        chosen[line.job.id] = _choose(keys[line.job.id], primary)
+    wanted = [(job, key) for job, key in chosen.items() if key is not None]
+    curves = await services.curves.curves(wanted, _POINTS) if wanted else {}
+    by_job = {job: curve for (job, _), curve in curves.items()}
+    return [Run(line, _build_metric(by_job, line.job.id)) for line in lines]
+
+
+def _choose(points: Mapping[str, int], primary: str | None) -> str | None:
+    """The key that stands for a run: its method's, else the most telling one."""
+    groups = choose_groups(points, [], primary)
+    return groups[0][0] if groups else None
+
+
+def _build_metric(curves: Mapping[str, Curve], job: str) -> Line | None:
+    return build_figure([curves[job]]).lines[0] if job in curves else None

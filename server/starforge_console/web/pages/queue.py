@@ -1,0 +1,57 @@
+"""The page of the queue: who stands where, what each waits for, and what binds the reader's own jobs."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from starforge_console.admission.admit import PRIORITIES
+from starforge_console.domain.quota import NO_LIMIT
+from starforge_console.ledger.queue_order import list_shapes
+from starforge_console.ledger.quotas import list_own
+from starforge_console.web.deps import ApiServices, Services
+from starforge_console.web.pages.services import Pages
+from starforge_console.web.pages.visit import Signed, account_of
+from starforge_console.web.queue import ANY, load_queue
+
+PAGE_SIZE: Final = 50
+PARTS: Final = ("count", "order", "quotas")
+"""What of the page changes by itself: each a template, and an element of its own."""
+WORDS: Final = {value: word for word, value in PRIORITIES.items()}
+
+router = APIRouter(include_in_schema=False)
+
+After = Annotated[int, Query(ge=0, le=1 << 53)]
+Series = Annotated[str, Query(max_length=100)]
+
+
+@router.get("/queue")
+async def show_queue(
+    pages: Pages, services: Services, visit: Signed, *, series: Series = "", after: After = 0
+) -> Response:
+    """One page of the queue, of the jobs that ask for `series` alone where it is given."""
+    values = await load_queue_page(services, account_of(visit).user_id, series, after)
+    return pages.look.page(visit, "queue.html", nav="queue", parts=PARTS, **values)
+
+
+async def load_queue_page(services: ApiServices, user_id: int, series: str, after: int) -> dict[str, Any]:
+    """What the page of a user shows at this moment."""
+    shapes, own = await services.ledger.read(lambda c: (list_shapes(c), list_own(c, user_id)))
+    names = sorted({name for shape in shapes for name in shape.series if name is not None} | ({series} - {"", ANY}))
+    any_series = [ANY] if any(None in shape.series for shape in shapes) or series == ANY else []
+    tabs = ["", *names, *any_series]
+    counts = {tab: sum(shape.jobs for shape in shapes if _asks(shape.series, tab)) for tab in tabs}
+    return {
+        "queue": await load_queue(services.ledger, series, after=after, limit=PAGE_SIZE),
+        "series": series,
+        "tabs": tabs,
+        "counts": counts,
+        "after": after,
+        "any_series": ANY,
+        "priorities": WORDS,
+        "quotas": [line for line in own if line.limit != NO_LIMIT],
+    }
+
+
+def _asks(series: frozenset[str | None], tab: str) -> bool:
+    return not tab or (None if tab == ANY else tab) in series

@@ -1,0 +1,64 @@
+"""Routes of users, teams and their limits. For administrators."""
+
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from starforge.contract.people import SetQuota, SetTeam, UserList, UserView
+from starforge.contract.quotas import Held, QuotaList, QuotaView
+from starforge_console.domain.quota import Holder, HolderKind, Limit
+from starforge_console.ledger.people import Person
+from starforge_console.web.caller import show_quota
+from starforge_console.web.deps import Services
+from starforge_console.web.fleets import Administrator
+from starforge_console.web.problems import problem_responses
+
+_CHANGED: Final = (401, 403, 404, 413)
+
+router = APIRouter(tags=["administration"])
+
+
+@router.get("/admin/users", responses=problem_responses(401, 403))
+async def list_all_users(services: Services, _account: Administrator) -> UserList:
+    """Everybody who may sign in, with their team and what their jobs hold now."""
+    return UserList(items=tuple(map(_show_person, await services.people.list_all())))
+
+
+@router.put("/admin/users/{user}/team", responses=problem_responses(*_CHANGED))
+async def set_users_team(services: Services, _account: Administrator, user: str, request: SetTeam) -> UserView:
+    """Let a user belong to a team, or to none; a team is there while somebody belongs to it or it has a limit."""
+    return _show_person(await services.people.set_team(user, request.team))
+
+
+@router.get("/admin/quotas", responses=problem_responses(401, 403))
+async def list_all_quotas(services: Services, _account: Administrator) -> QuotaList:
+    """Every limit of a user or a team, with what is held under it now."""
+    return QuotaList(items=tuple(map(show_quota, await services.people.list_limits())))
+
+
+@router.put("/admin/quotas/{kind}/{holder}", responses=problem_responses(*_CHANGED))
+async def set_quota(
+    services: Services, _account: Administrator, kind: HolderKind, holder: str, request: SetQuota
+) -> QuotaView:
+    """Limit what a user or a team may hold at once; what runs goes on, and queued jobs wait."""
+    series = None if request.series is None else frozenset(request.series)
+    limit = Limit(gpus=request.gpus, jobs=request.jobs, series=series)
+    return show_quota(await services.people.set_limit(Holder(kind, holder), limit))
+
+
+@router.delete("/admin/quotas/{kind}/{holder}", status_code=204, responses=problem_responses(401, 403, 404))
+async def remove_quota(services: Services, _account: Administrator, kind: HolderKind, holder: str) -> Response:
+    """Let a user or a team have no limit."""
+    await services.people.remove_limit(Holder(kind, holder))
+    return Response(status_code=204)
+
+
+def _show_person(person: Person) -> UserView:
+    return UserView(
+        name=person.user.name,
+        role="admin" if person.user.role == "admin" else "member",
+        active=person.user.active,
+        team=person.team,
+        held=Held(gpus=person.gpus, jobs=person.jobs),
+    )

@@ -1,0 +1,96 @@
+"""Routes of the queue: who stands where and why they wait, and which GPUs there are to wait for."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query
+
+from starforge.contract.api import PAGE_LIMIT
+from starforge.contract.fleets import FleetDetail
+from starforge.contract.queue import CapacityList, QueueEntry, QueueList, SeriesCapacity
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.listing import JobLine
+from starforge_console.ledger.queue_order import Place, QueuedShape, list_placed, list_shapes
+from starforge_console.web.deps import Reader, Services
+from starforge_console.web.fleet_views import count_as, load_details
+from starforge_console.web.fleets import Fleets
+from starforge_console.web.problems import problem_responses
+from starforge_console.web.views import build_job
+
+DEFAULT_PAGE: Final = 100
+ANY: Final = "any"
+"""Stands for jobs that take GPUs of whatever series."""
+
+router = APIRouter(tags=["queue"])
+
+Series = Annotated[str, Query(max_length=100, description="jobs that ask for this series alone; `any`: for no series")]
+After = Annotated[int, Query(ge=0, le=1 << 53, description="the `next` of the page before")]
+
+
+@router.get("/queue", responses=problem_responses(401, 403))
+async def list_queue(
+    services: Services,
+    _account: Reader,
+    *,
+    series: Series = "",
+    after: After = 0,
+    limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT)] = DEFAULT_PAGE,
+) -> QueueList:
+    """Queued jobs in the order in which they are placed, each with why it waits."""
+    return await load_queue(services.ledger, series, after=after, limit=limit)
+
+
+@router.get("/capacity", responses=problem_responses(401, 403))
+async def show_capacity(services: Services, fleets: Fleets, _account: Reader) -> CapacityList:
+    """The GPUs of all fleets by series: in which state they are, and how many queued jobs ask for."""
+    return build_capacity(await load_details(fleets), await services.ledger.read(list_shapes))
+
+
+async def load_queue(ledger: Database, series: str = "", *, after: int = 0, limit: int = DEFAULT_PAGE) -> QueueList:
+    """At most `limit` jobs of the queue behind place `after`; those that ask for `series` alone where one is given."""
+    shapes = await ledger.read(list_shapes)
+    wanted = choose_shapes(shapes, series)
+    found = await ledger.read(lambda c: list_placed(c, limit + 1, after=after, shapes=wanted if series else None))
+    shown = found[:limit]
+    return QueueList(
+        items=tuple(_build_entry(place, line) for place, line in shown),
+        jobs=sum(shape.jobs for shape in wanted),
+        gpus=sum(shape.jobs * shape.gpus_of(one) for shape in wanted for one in shape.series),
+        next=shown[-1][0].number if len(found) > limit else None,
+    )
+
+
+def choose_shapes(shapes: Sequence[QueuedShape], series: str) -> list[QueuedShape]:
+    """Those that ask for `series`; all where it is empty."""
+    wanted = None if series == ANY else series
+    return [shape for shape in shapes if not series or wanted in shape.series]
+
+
+def build_capacity(details: Iterable[FleetDetail], shapes: Sequence[QueuedShape]) -> CapacityList:
+    """All GPUs by series, the unknown ones last, with what queued jobs ask for."""
+    counts: dict[str | None, Counter[str]] = {}
+    for node in (node for detail in details for node in detail.nodes):
+        for gpu in node.gpus:
+            counts.setdefault(gpu.series, Counter())[count_as(node, gpu)] += 1
+    waiting: Counter[str | None] = Counter()
+    for shape in shapes:
+        for series in shape.series:
+            waiting[series] += shape.jobs * shape.gpus_of(series)
+    names = sorted({*(name for name in (*counts, *waiting) if name is not None)})
+    every: list[str | None] = [*names, *([None] if None in counts else [])]
+    return CapacityList(
+        items=tuple(
+            SeriesCapacity(
+                series=name,
+                gpus=dict(sorted(counts.get(name, Counter()).items())),
+                waiting=waiting[name] if name is not None else 0,
+            )
+            for name in every
+        ),
+        waiting_for_any=waiting[None],
+    )
+
+
+def _build_entry(place: Place, line: JobLine) -> QueueEntry:
+    return QueueEntry(place=place.number, priority=place.priority, job=build_job(line))

@@ -1,0 +1,85 @@
+"""The queue and the capacity over the API: the order of the scheduler, every GPU once, and what is asked for."""
+
+from server.tests.web.lives import begin
+from server.tests.web.support import ConsoleUnderTest, build_submission, submit
+from starforge.contract.fleets import FleetDetail, FleetSummary, GpuDetail, NodeDetail
+from starforge.contract.launch import PoolRequest
+from starforge_console.domain.order import order_queue
+from starforge_console.ledger.queue import list_queued
+from starforge_console.ledger.queue_order import QueuedShape, list_places
+from starforge_console.web.queue import build_capacity
+
+
+def submit_with(console: ConsoleUnderTest, headers: dict[str, str], priority: str) -> str:
+    console.keep_workspace()
+    answer = console.client(headers).post("/api/v1/jobs", json=build_submission(placement={"priority": priority}))
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["job"])
+
+
+def test_the_queue_is_listed_in_the_order_in_which_the_scheduler_places_it(console: ConsoleUnderTest) -> None:
+    ann = console.add_user("ann")
+    for priority in ("low", "normal", "high", "normal", "low", "high"):
+        submit_with(console, ann, priority)
+    begin(console, submit(console, ann))
+    placed = [job.id for job in order_queue(console.ledger.read_now(list_queued))]
+    told = console.client(ann).get("/api/v1/queue").json()
+    assert [one["job"]["id"] for one in told["items"]] == placed
+    assert [one["place"] for one in told["items"]] == [1, 2, 3, 4, 5, 6]
+    assert [one["priority"] for one in told["items"]] == [1, 1, 0, 0, -1, -1]
+    assert (told["jobs"], told["next"]) == (6, None)
+
+
+def test_the_queue_is_read_in_pages_that_lose_and_repeat_nothing(console: ConsoleUnderTest) -> None:
+    ann = console.add_user("ann")
+    for _ in range(5):
+        submit(console, ann)
+    api, seen = console.client(ann), list[int]()
+    after: int | None = 0
+    while after is not None:
+        page = api.get("/api/v1/queue", params={"after": after, "limit": 2}).json()
+        seen += [one["place"] for one in page["items"]]
+        after = page["next"]
+    assert seen == [1, 2, 3, 4, 5]
+
+
+def test_a_job_keeps_its_place_in_the_whole_queue_when_one_series_alone_is_listed(console: ConsoleUnderTest) -> None:
+    ann = console.add_user("ann")
+    first, second = submit(console, ann), submit(console, ann)
+    text = '[{"name": "train", "nodes": 2, "gpus_per_node": 4, "series": "l40s", "cpus": null, "memory_bytes": null}]'
+    console.ledger.write_now(lambda c: c.exec_driver_sql("UPDATE jobs SET pools = ? WHERE id = ?", (text, second)))
+    told = console.client(ann).get("/api/v1/queue", params={"series": "l40s"}).json()
+    assert [(one["place"], one["job"]["id"]) for one in told["items"]] == [(2, second)]
+    assert (told["jobs"], told["gpus"]) == (1, 8)
+    assert console.client(ann).get("/api/v1/queue", params={"series": "h200"}).json()["items"] == []
+    assert [place.job for place in console.ledger.read_now(lambda c: list_places(c, 10))] == [first, second]
+
+
+def test_each_gpu_counts_once_and_what_is_free_on_a_node_that_takes_no_jobs_is_withheld() -> None:
+    gpus = (gpu("a", "h100", "held"), gpu("b", "h100", "free"), gpu("c", None, "free"))
+    ready = NodeDetail(name="n1", fleet="lab", status="ready", gpus=gpus)
+    drains = NodeDetail(name="n2", fleet="lab", status="draining", gpus=(gpu("d", "h100", "free"),))
+    fleet = FleetSummary(name="lab", kind="node", network="bridge")
+    shapes = [shape("h100", 2, 8), shape("l40s", 1, 1), shape(None, 3, 2)]
+    told = build_capacity([FleetDetail(fleet=fleet, nodes=(ready, drains))], shapes)
+    assert [(one.series, one.gpus, one.waiting) for one in told.items] == [
+        ("h100", {"free": 1, "held": 1, "withheld": 1}, 16),
+        ("l40s", {}, 1),
+        (None, {"free": 1}, 0),
+    ]
+    assert told.waiting_for_any == 6
+
+
+def test_the_capacity_of_the_api_is_that_of_the_fleets(console: ConsoleUnderTest) -> None:
+    api = console.client(console.add_user("ann"))
+    told, fleets = api.get("/api/v1/capacity").json(), api.get("/api/v1/fleets").json()["items"]
+    every = sum(sum(one["gpus"].values()) for one in fleets)
+    assert sum(sum(one["gpus"].values()) for one in told["items"]) == every > 0
+
+
+def gpu(uuid: str, series: str | None, state: str) -> GpuDetail:
+    return GpuDetail(uuid=uuid, index=0, name="GPU", series=series, state=state)
+
+
+def shape(series: str | None, jobs: int, gpus: int) -> QueuedShape:
+    return QueuedShape(f"{series}", (PoolRequest(name="train", nodes=1, gpus_per_node=gpus, series=series),), jobs)

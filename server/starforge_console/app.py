@@ -62,6 +62,7 @@ from starforge_console.web.fleet_views import FleetServices
 from starforge_console.web.ingest import IngestServices, build_ingest
 from starforge_console.web.nodes import build_desk
 from starforge_console.web.server import Listening, serve
+from starforge_console.wheels.script import load_private_ca
 
 BACKFILL_TOPIC: Final = "backfill"
 
@@ -260,6 +261,7 @@ def _build_scheduler(
         secrets=ground.secrets,
         images=AttemptImages(ground.registries),
         usage_period_s=settings.policy.system_metrics_s or None,
+        ingest_ca=load_private_ca(settings.http.ingest_url, settings.http.public_ca_file),
     )
     return Scheduler(
         SchedulerDeps(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from starforge.containers.settings import StorageMark
 from starforge.containers.storage import StorageCheck
-from starforge.contract.capsule import INGEST_TOKEN_NAME, ControlFile, Desired
+from starforge.contract.capsule import INGEST_TOKEN_NAME, ControlFile, Desired, Ingest
 from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
 from starforge.contract.jobspec import JobSpec, parse_jobspec
 from starforge.contract.launch import IMAGE_USER, LaunchRequest, Secret, parse_user
@@ -48,6 +48,7 @@ class AssemblySettings:
     Attributes:
         storage_id: What the storage's mark must hold; anything else means that the share is not mounted.
         job_user: Used where a fleet names no user of its own.
+        ingest_ca: PEM of the private CA that signed the ingest's certificate; None for a public one, or without TLS.
         secrets: What attempts are given of their owners' secrets.
         images: What the image of a spec means to an attempt.
         usage_period_s: How often runners sample how busy their machine is; None for never.
@@ -64,6 +65,7 @@ class AssemblySettings:
     secrets: AttemptSecrets
     images: AttemptImages
     usage_period_s: float | None = None
+    ingest_ca: str | None = None
 
 
 class Assembler:
@@ -184,7 +186,7 @@ class Assembler:
             fleet=fleet.name,
             network=fleet.network,
             user=user,
-            ingest_url=self._settings.ingest_url,
+            ingest=Ingest(self._settings.ingest_url, self._settings.ingest_ca),
             usage_period_s=self._settings.usage_period_s,
             out=storage.outputs(job.id, decide_outputs(number, lost)),
             earlier_out=[one for one in earlier if one.is_dir() and not one.is_symlink()],

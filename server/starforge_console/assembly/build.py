@@ -31,7 +31,7 @@ class Placed:
     fleet: str
     network: Network
     user: str | None
-    ingest_url: str
+    ingest: c.Ingest
     out: Path
     usage_period_s: float | None = None
     earlier_out: Sequence[Path] = ()
@@ -63,7 +63,7 @@ def build_capsule(spec: JobSpec, recipe: Recipe, placed: Placed) -> c.Capsule:
         plan=plan,
         requirements=c.Requirements(python=runtime.python, modules=modules, gpus=_find_gpus(spec, recipe)),
         workspace=c.Workspace(WORKSPACE_IN_CONTAINER, spec.spec.workspace.digest),
-        ingest=None if placed.network is Network.NONE else c.Ingest(placed.ingest_url),
+        ingest=None if placed.network is Network.NONE else placed.ingest,
         limits=c.Limits(spec.spec.lifecycle.grace_s, spec.spec.lifecycle.max_runtime_s),
         resume_from=tuple(str(one.checkpoints_mount) for one in placed.resume_from),
         usage_period_s=placed.usage_period_s,
@@ -116,7 +116,7 @@ def build_request(
         max_runtime_s=spec.spec.lifecycle.max_runtime_s,
         shm_bytes=None,
         capsule_digest=capsule_digest,
-        ingest_url=placed.ingest_url,
+        ingest_url=placed.ingest.url,
     )
 
 

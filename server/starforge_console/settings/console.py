@@ -109,7 +109,8 @@ class HttpSettings(Group):
     )
     public_ca_file: AbsolutePath | None = Field(
         default=None,
-        description="PEM file of the private CA that signed that address's certificate; install.sh carries it along.",
+        description="PEM file of the private CA that signed that address's certificate; install.sh carries it along, "
+        "and jobs trust an ingest at https:// by it.",
     )
     ingest_url: str = Field(
         default="http://host.docker.internal:7081",

@@ -1,4 +1,7 @@
-"""The script that a machine installs forgelet with, made for this console: its address and its CA stand in it."""
+"""The script that a machine installs forgelet with, made for this console: its address and its CA stand in it.
+
+What containers trust of the same CA is read here too.
+"""
 
 import re
 import shlex
@@ -18,6 +21,11 @@ def build_script(public_url: str, ca_file: Path | None) -> str:
     template = files("starforge_console.wheels").joinpath(SCRIPT_FILE).read_text(encoding="utf-8")
     url = shlex.quote(public_url.rstrip("/"))
     return template.replace("@URL@", url).replace("@CA@", "" if ca_file is None else _load_certificates(ca_file))
+
+
+def load_private_ca(url: str, ca_file: Path | None) -> str | None:
+    """The CA that `url` is trusted by beside the usual ones; None without TLS or a CA. Raises as `build_script`."""
+    return None if ca_file is None or not url.startswith("https://") else _load_certificates(ca_file)
 
 
 def _load_certificates(path: Path) -> str:

@@ -192,6 +192,18 @@ def test_a_fleet_with_the_images_own_user_lets_anybody_write(tmp_path: Path) -> 
     asyncio.run(go())
 
 
+def test_a_capsule_carries_the_private_ca_by_which_ingest_is_trusted(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_yard(tmp_path) as yard:
+            yard.change(ingest_url="https://ingest.test", ingest_ca="a certificate")
+            request = await yard.assembler.prepare(in_flight())
+            told = json.loads((yard.layout.capsule / "capsule.json").read_text())["ingest"]
+            assert told == {"url": "https://ingest.test", "ca_pem": "a certificate"}
+            assert request.ingest_url == "https://ingest.test"
+
+    asyncio.run(go())
+
+
 def test_a_fleet_without_network_has_no_ingest(tmp_path: Path) -> None:
     async def go() -> None:
         async with open_yard(tmp_path) as yard:

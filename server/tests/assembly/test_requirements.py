@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from server.tests.assembly.support import ATTEMPT, INGEST_URL, SPEC
-from starforge.contract.capsule import Requirement, Requirements
+from starforge.contract.capsule import Ingest, Requirement, Requirements
 from starforge.contract.jobspec import parse_jobspec
 from starforge.contract.launch import Network
 from starforge.recipes.catalog import load_method
@@ -18,7 +18,7 @@ PLACED = Placed(
     fleet="here",
     network=Network.BRIDGE,
     user=None,
-    ingest_url=INGEST_URL,
+    ingest=Ingest(INGEST_URL),
     out=Path("/storage/runs/j/out"),
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from starforge.errors import Unavailable
-from starforge_console.wheels.script import build_script
+from starforge_console.wheels.script import build_script, load_private_ca
 
 CA = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----"
 
@@ -26,6 +26,14 @@ def test_only_the_certificates_of_the_file_are_handed_out(tmp_path: Path) -> Non
     assert f"\n{CA}\n{CA}\nEND_OF_CA\n" in script
     assert "PRIVATE" not in script
     assert "note" not in script.partition("END_OF_CA'")[2].partition("END_OF_CA")[0]
+
+
+def test_a_private_ca_is_for_addresses_over_tls_alone(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text(f"# note\n{CA}\n")
+    assert load_private_ca("https://ingest:7081", file) == CA
+    assert load_private_ca("http://ingest:7081", file) is None
+    assert load_private_ca("https://ingest:7081", None) is None
 
 
 @pytest.mark.parametrize("content", [None, "", "no certificate"])

@@ -1,6 +1,7 @@
-"""Which kind of file system a path lies on, by the kernel's list of this process's mounts."""
+"""What is mounted where, by the kernel's list of a process's mounts."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,14 +17,40 @@ def find_file_system(path: Path, mounts: bytes | None = None) -> str | None:
     """
     best, kind = -1, None
     looked_for = path.resolve()
-    for line in (_MOUNTS.read_bytes() if mounts is None else mounts).splitlines():
-        fields = line.split(b" ")
-        if len(fields) <= 2:  # noqa: PLR2004 - device, place, type
-            continue
-        place = Path(_read_name(fields[1]))
+    for name, found in _list_lines(_MOUNTS.read_bytes() if mounts is None else mounts):
+        place = Path(name)
         if looked_for.is_relative_to(place) and len(place.parts) >= best:
-            best, kind = len(place.parts), fields[2].decode("ascii", "replace")
+            best, kind = len(place.parts), found
     return kind
+
+
+def list_mounted(mounts: bytes) -> tuple[str, ...]:
+    """Every place where the list has something mounted that can be seen: not what a later mount covers. Pure.
+
+    Places whose names are no UTF-8 are missing.
+    """
+    seen: dict[str, None] = {}
+    for name, _ in _list_lines(mounts):
+        covered = [one for one in seen if one == name or one.startswith(f"{name.rstrip('/')}/")]
+        for one in covered:
+            del seen[one]
+        seen[name] = None
+    return tuple(filter(_is_text, seen))
+
+
+def _list_lines(mounts: bytes) -> Iterator[tuple[str, str]]:
+    for line in mounts.split(b"\n"):
+        fields = line.split(b" ")
+        if len(fields) > 2:  # noqa: PLR2004 - device, place, type
+            yield _read_name(fields[1]), fields[2].decode("ascii", "replace")
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _read_name(field: bytes) -> str:

@@ -23,6 +23,12 @@ echo "offline $HF_HUB_OFFLINE"
 touch "$FORGE_MODEL/written" 2>/dev/null && echo "the model can be written"
 exit 0
 """
+WRITES = """
+apart="$(dirname "$FORGE_TRAIN_DATA")/apart"
+cat "$apart/line"
+for place in "$apart" "$apart/deep"; do touch "$place/written" 2>/dev/null && echo "$place can be written"; done
+exit 0
+"""
 COMMITS = """
 if test -n "$FORGE_INIT_FROM"; then echo "starts from $(cat "$FORGE_INIT_FROM/w.json")"; exit 0; fi
 python3 - <<'PY'
@@ -71,6 +77,27 @@ def test_a_model_is_fetched_once_and_read_offline_beside_data_below_a_root(
     shown = supplied.sf("job", "show", jobs[0], cwd=probe.project).stdout
     assert f"hf://qwen/tiny@main, commit {COMMIT[:12]}" in shown
     assert TOKEN not in supplied.read_log() + shown
+
+
+def test_what_is_mounted_below_a_data_root_is_read_and_never_written(
+    supplied: ConsoleProcess, image: str, machine: PrivateEngine
+) -> None:
+    probe = make_experiment(supplied, image, WRITES)
+    apart = supplied.storage / "datasets" / "apart"
+    apart.mkdir(parents=True)
+    data = apart.parent / "wiki.txt"
+    data.write_text("a line of data\n")
+    for place in (apart, apart / "deep"):
+        machine.run("mkdir", "-p", str(place))  # below what was mounted just now nothing is
+        machine.run("mount", "-t", "tmpfs", "-o", "mode=0777", "none", str(place))
+    machine.run("sh", "-c", f"echo apart > '{apart}/line'")
+    try:
+        job = probe.submit("--train-data", str(data))
+        assert probe.wait_end(job)["job"]["state"] == "SUCCEEDED"
+    finally:
+        for place in (apart / "deep", apart):
+            machine.uncover(place)
+    assert probe.log(job) == "apart\n"
 
 
 def test_a_fetch_goes_on_over_a_killed_console_and_the_note_says_how_far_it_is(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from starforge.containers.engine import Engine
+from starforge.mounts import list_mounted
 
 _CAP_SYS_RESOURCE: Final = 1 << 24
 UNLIMITED: Final = -1
@@ -32,6 +33,8 @@ class HostFacts:
     limits: dict[str, int]
     listening: frozenset[int] = frozenset()
     """Ports that somebody listens on, where the request needs some of the machine's own."""
+    mounted: tuple[str, ...] = ()
+    """Where something is mounted, as the engine sees it."""
 
 
 class KnownFacts:
@@ -53,7 +56,7 @@ class KnownFacts:
             known = self._known = (process, load_facts(self._engine, process, self._boot_id_file))
         facts = known[1]
         settable = {name: limit for name, limit in facts.limits.items() if name not in self._unsettable}
-        return replace(facts, limits=settable)
+        return replace(facts, limits=settable, mounted=_find_mounted(process))
 
     def find_start_time(self) -> float | None:
         """When the engine was started, where this system tells; the same number as long as it is the same engine."""
@@ -125,6 +128,16 @@ def clip_limits(process: Path) -> dict[str, int]:
     if int(effective.split()[1], 16) & _CAP_SYS_RESOURCE:
         return dict(WANTED_LIMITS)
     return {name: _clip(wanted, _read_hard(limits, _LIMIT_TITLES[name])) for name, wanted in WANTED_LIMITS.items()}
+
+
+def _find_mounted(process: int | None) -> tuple[str, ...]:
+    """What the engine's process sees mounted; where that is not told, what this one sees."""
+    for whose in ("self",) if process is None else (str(process), "self"):
+        try:
+            return list_mounted(Path("/proc", whose, "mounts").read_bytes())
+        except OSError:
+            continue
+    return ()
 
 
 def _read_hard(limits: str, title: str) -> int:

@@ -171,7 +171,7 @@ def _build_host_config(
         "NetworkMode": request.network.value,
         "Init": True,
         "Privileged": False,
-        "Mounts": [_build_mount(mount) for mount in (*request.mounts, Mount(secrets_dir, SECRETS_DIR, read_only=True))],
+        "Mounts": [_build_mount(mount) for mount in _list_mounts(request, facts, secrets_dir)],
         "Ulimits": [{"Name": name, "Soft": limit, "Hard": limit} for name, limit in facts.limits.items()],
         "ShmSize": memory // 2 if request.shm_bytes is None else request.shm_bytes,
         "NanoCpus": round(min(allotment.share.cpus, facts.cpus) * _NANO),
@@ -189,8 +189,25 @@ def _build_host_config(
     return config
 
 
+def _list_mounts(request: LaunchRequest, facts: HostFacts, secrets_dir: str) -> list[Mount]:
+    """Those of the request, and by themselves those that lie below what is only read.
+
+    Engines make what they mount read-only, and leave what is mounted below it as it is: jobs could write there.
+    """
+    given = [*request.mounts, Mount(secrets_dir, SECRETS_DIR, read_only=True)]
+    below = [
+        Mount(place, f"{mount.target.rstrip('/')}/{place.removeprefix(f'{mount.source}/')}", read_only=True)
+        for mount in given
+        for place in facts.mounted
+        if mount.read_only and place.startswith(f"{mount.source}/")
+    ]
+    # What the request itself says of a place counts, and of several roots around it any.
+    return list({mount.target: mount for mount in (*below, *given)}.values())
+
+
 def _build_mount(mount: Mount) -> dict[str, object]:
-    return {"Type": "bind", "Source": mount.source, "Target": mount.target, "ReadOnly": mount.read_only}
+    built = {"Type": "bind", "Source": mount.source, "Target": mount.target, "ReadOnly": mount.read_only}
+    return {**built, "BindOptions": {"NonRecursive": True}} if mount.read_only else built
 
 
 def _build_device_requests(gpus: tuple[str, ...], runtime: GpuRuntime) -> list[dict[str, object]]:

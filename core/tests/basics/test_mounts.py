@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from starforge.mounts import find_file_system
+from starforge.mounts import find_file_system, list_mounted
 
 MOUNTS = rb"""overlay / overlay rw 0 0
 tmpfs /run tmpfs rw 0 0
@@ -36,3 +36,8 @@ def test_a_list_that_names_nothing_above_a_path_gives_no_type() -> None:
 def test_the_file_system_of_this_process_is_known(tmp_path: Path) -> None:
     assert find_file_system(tmp_path)
     assert find_file_system(Path("/proc/self")) == "proc"
+
+
+def test_what_a_later_mount_covers_is_not_seen() -> None:
+    listed = list_mounted(MOUNTS + b"tmpfs /srv/new\\012line tmpfs rw 0 0\ntmpfs /srv/\xff tmpfs rw 0 0\n")
+    assert listed == ("/", "/srv/two words\\and\ttab", "/srv/a", "/run", "/srv/new\nline")

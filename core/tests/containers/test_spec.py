@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -67,14 +68,21 @@ def make(**changes: object) -> LaunchRequest:
     return replace(request, **changes)  # type: ignore[arg-type]  # fields by name
 
 
+ALONE = {"BindOptions": {"NonRecursive": True}}
 HOST_CONFIG = {
     "NetworkMode": "bridge",
     "Init": True,
     "Privileged": False,
     "Mounts": [
         {"Type": "bind", "Source": "/share/runs/a", "Target": "/share/runs/a", "ReadOnly": False},
-        {"Type": "bind", "Source": "/share/d", "Target": "/data", "ReadOnly": True},
-        {"Type": "bind", "Source": "/m/jabcdefghi-2-0a1b2c", "Target": "/run/starforge", "ReadOnly": True},
+        {"Type": "bind", "Source": "/share/d", "Target": "/data", "ReadOnly": True, **ALONE},
+        {
+            "Type": "bind",
+            "Source": "/m/jabcdefghi-2-0a1b2c",
+            "Target": "/run/starforge",
+            "ReadOnly": True,
+            **ALONE,
+        },
     ],
     "Ulimits": [
         {"Name": "nofile", "Soft": 20000, "Hard": 20000},
@@ -209,3 +217,18 @@ def test_what_a_pool_says_of_its_share_stands() -> None:
 def test_a_job_of_several_nodes_is_refused_by_name() -> None:
     with pytest.raises(LaunchRefused, match="2 nodes in 1 pools"):
         require_one_node(make(pools=(PoolRequest(name="main", nodes=2, gpus_per_node=1),)))
+
+
+def test_what_is_mounted_below_a_folder_that_is_only_read_is_mounted_to_be_read_by_itself() -> None:
+    mounts = (Mount("/srv/d", "/data", read_only=True), Mount("/srv/d/own", "/data/own", read_only=False))
+    facts = replace(FACTS, mounted=("/", "/srv", "/srv/d", "/srv/d/nfs", "/srv/d/nfs/deep", "/srv/d/own", "/srv/dd"))
+    config = cast("dict[str, Any]", build_create_body(make(mounts=mounts), ALLOTMENT, facts, SETTINGS, "/m/a"))
+    found = {one["Target"]: (one["Source"], one["ReadOnly"]) for one in config["HostConfig"]["Mounts"]}
+    assert len(found) == len(config["HostConfig"]["Mounts"])
+    assert found == {
+        "/data": ("/srv/d", True),
+        "/data/nfs": ("/srv/d/nfs", True),
+        "/data/nfs/deep": ("/srv/d/nfs/deep", True),
+        "/data/own": ("/srv/d/own", False),
+        "/run/starforge": ("/m/a", True),
+    }

@@ -31,6 +31,8 @@ SILENCE_KEPT_S: Final = 60.0
 """How long a registry that did not answer is asked nothing."""
 _KEPT_AT_MOST: Final = 1000
 _AT_ONCE: Final = 200
+_OF_ONE_AT_ONCE: Final = 50
+"""One registry that does not answer leaves room for questions to the others."""
 
 _KeyT = TypeVar("_KeyT")
 _ValueT = TypeVar("_ValueT")
@@ -74,8 +76,9 @@ class Registries:
         if known is not None:
             return known
         asking = self._asking.get(question)
-        if asking is None and len(self._asking) >= _AT_ONCE:
-            return NotAnswered(f"{_AT_ONCE} other questions to registries are under way")
+        of_one = sum(one.registry == question.registry for one in self._asking)
+        if asking is None and (len(self._asking) >= _AT_ONCE or of_one >= _OF_ONE_AT_ONCE):
+            return NotAnswered(f"{of_one} other questions to it are under way, {len(self._asking)} in all")
         if asking is None:
             asking = self._asking[question] = asyncio.create_task(self._ask_now(question))
             asking.add_done_callback(lambda _: self._asking.pop(question, None))

@@ -154,3 +154,20 @@ def test_a_registry_is_written_as_images_name_it(text: str, registry: str) -> No
 def test_what_no_image_could_name_is_no_registry(text: str) -> None:
     with pytest.raises(InputError):
         parse_registry(text)
+
+
+def test_a_registry_that_does_not_answer_leaves_room_for_the_others() -> None:
+    def answer(_: Asked) -> Answer:
+        silent.hold.wait(30)
+        return FOUND
+
+    async def ask_all() -> ImageAnswer | None:
+        registries = build_registries(image_timeout_s=1.0)
+        asked = [asyncio.create_task(registries.ask(f"{silent.address}/image-{number}:1")) for number in range(300)]
+        await asyncio.sleep(0)
+        found = await registries.ask(f"{other.address}/train:1")
+        await asyncio.gather(*asked)
+        return found
+
+    with play(answer) as silent, play(lambda _: FOUND) as other:
+        assert asyncio.run(ask_all()) == Resolved(DIGEST)

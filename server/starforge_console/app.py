@@ -55,13 +55,16 @@ from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.loop import Loop
 from starforge_console.settings.console import ConsoleSettings
 from starforge_console.telemetry.metrics import IngestCounters
-from starforge_console.wakeups import INPUTS, RETENTION
+from starforge_console.wakeups import INPUTS, JOBS, RETENTION, WEBHOOKS
 from starforge_console.web.api import build_api
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices
 from starforge_console.web.ingest import IngestServices, build_ingest
 from starforge_console.web.nodes import build_desk
 from starforge_console.web.server import Listening, serve
+from starforge_console.webhooks.dispatcher import Dispatcher
+from starforge_console.webhooks.registration import Webhooks
+from starforge_console.webhooks.sending import Sender, WebhookParts
 from starforge_console.wheels.script import load_private_ca
 
 BACKFILL_TOPIC: Final = "backfill"
@@ -104,21 +107,11 @@ async def _run(settings: ConsoleSettings) -> None:
         presence = Presence(ground.clock)
         diagnoser = Diagnoser(ledger=ground.ledger, logs=Logs(stores), clock=ground.clock)
         records = DiagnosedRecords(Finaliser(receiver, stores, ground.storage, ground.clock, served), diagnoser)
-        shelf = Shelf(
-            ShelfParts(
-                ledger=ground.ledger,
-                storage=ground.storage,
-                storage_id=ground.install.storage_id,
-                hub=ground.hub,
-                settings=settings.hub,
-                wakeups=ground.wakeups,
-                clock=ground.clock,
-            )
-        )
+        shelf = _build_shelf(ground)
         scheduler = _build_scheduler(ground, served, known, records, shelf)
         fleet_services = _fleet_services(ground, served)
         desk = build_desk(_build_registration(ground), ground.clock)
-        services = _api_services(ground, known, stores)
+        services, dispatcher = _api_services(ground, known, stores), _build_dispatcher(ground)
         api = build_api(services, fleet_services, desk)
         ingest = build_ingest(
             IngestServices(
@@ -134,11 +127,13 @@ async def _run(settings: ConsoleSettings) -> None:
             Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once),
             Loop("inputs", INPUTS, ground.wakeups, shelf.run_once),
             Loop("retention", RETENTION, ground.wakeups, services.retention.run_once),
+            Loop("webhooks", (JOBS, WEBHOOKS), ground.wakeups, dispatcher.run_once),
         )
         try:
             async with _running(scheduler, served, loops) as start:
                 await serve(api, ingest, settings.http, start, asyncio.Event())
         finally:
+            await dispatcher.close()
             await shelf.close()
             await fleet_services.administration.close()
             await receiver.close()  # what it has begun is finished before the databases close
@@ -325,6 +320,33 @@ def _api_services(ground: Ground, known: KnownFleets, stores: Stores) -> ApiServ
         wakeups=ground.wakeups,
         settings=settings,
         metrics=ground.registry,
+        webhooks=Webhooks(_webhook_parts(ground)),
+    )
+
+
+def _build_shelf(ground: Ground) -> Shelf:
+    """What keeps the inputs that the console fetches."""
+    return Shelf(
+        ShelfParts(
+            ledger=ground.ledger,
+            storage=ground.storage,
+            storage_id=ground.install.storage_id,
+            hub=ground.hub,
+            settings=ground.settings.hub,
+            wakeups=ground.wakeups,
+            clock=ground.clock,
+        )
+    )
+
+
+def _build_dispatcher(ground: Ground) -> Dispatcher:
+    return Dispatcher(_webhook_parts(ground), ground.settings.webhooks, ground.settings.http.public_url)
+
+
+def _webhook_parts(ground: Ground) -> WebhookParts:
+    sender = Sender(ground.settings.webhooks, ground.clock)
+    return WebhookParts(
+        ledger=ground.ledger, vault=ground.vault, sender=sender, clock=ground.clock, wakeups=ground.wakeups
     )
 
 

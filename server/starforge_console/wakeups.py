@@ -25,6 +25,9 @@ JOBS: Final = "jobs"
 RETENTION: Final = "retention"
 """The collector is to look now."""
 
+WEBHOOKS: Final = "webhooks"
+"""A webhook is to be told something: it was added, or a try has ended."""
+
 NODES: Final = "nodes"
 """A machine joined, changed, or told something new."""
 

@@ -23,6 +23,7 @@ _COMMANDS: Final = {
     "job": LazyCommand("starforge.cli.job:job", "Look at jobs, follow them, stop them."),
     "log": LazyCommand("starforge.cli.log:log", "Look at logs that are files."),
     "secret": LazyCommand("starforge.cli.secret:secret", "Keep secrets for your own jobs."),
+    "webhook": LazyCommand("starforge.cli.webhook:webhook", "Have a server of yours told what happens to jobs."),
     "compare": LazyCommand("starforge.cli.compare:compare", "Lay runs side by side: metrics, settings, what differs."),
     "diagnose": LazyCommand("starforge.cli.diagnose:diagnose", "Say why a training failed, from its log."),
     "fleet": LazyCommand("starforge.cli.fleet:fleet", "Look at fleets, make one, let machines join it."),

@@ -15,11 +15,13 @@ _log = structlog.get_logger("scheduler")
 
 
 class Loop:
-    """Runs `body` whenever `topic` is notified, and at the latest after what `body` answers (seconds)."""
+    """Runs `body` whenever one of `topics` is notified, and at the latest after what `body` answers (seconds)."""
 
-    def __init__(self, name: str, topic: str, wakeups: Wakeups, body: Callable[[], Awaitable[float]]) -> None:
+    def __init__(
+        self, name: str, topics: str | tuple[str, ...], wakeups: Wakeups, body: Callable[[], Awaitable[float]]
+    ) -> None:
         self._name = name
-        self._topic = topic
+        self._topics = (topics,) if isinstance(topics, str) else topics
         self._wakeups = wakeups
         self._body = body
 
@@ -27,7 +29,7 @@ class Loop:
         """Run until cancelled."""
         backoff_s = FIRST_BACKOFF_S
         while True:
-            waiter = self._wakeups.subscribe(self._topic)
+            waiter = self._wakeups.subscribe(*self._topics)
             try:
                 delay_s = await self._body()
                 backoff_s = FIRST_BACKOFF_S

@@ -14,6 +14,7 @@ from starforge_console.errors import SettingsError
 from starforge_console.settings.group import Group
 from starforge_console.settings.registries import RegistrySettings
 from starforge_console.settings.retention import RetentionSettings
+from starforge_console.settings.webhooks import WebhookSettings
 
 LOG_MAX_BYTES: Final = 2 << 30
 _OF_IMAGES: Final = frozenset(
@@ -263,6 +264,7 @@ class ConsoleSettings:
     hub: HubSettings = field(default_factory=HubSettings)
     registry: RegistrySettings = field(default_factory=RegistrySettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
+    webhooks: WebhookSettings = field(default_factory=WebhookSettings)
 
     @property
     def data_roots(self) -> tuple[Path, ...]:
@@ -287,6 +289,7 @@ GROUPS = (
     RegistrySettings,
     PolicySettings,
     RetentionSettings,
+    WebhookSettings,
     LogSettings,
 )
 
@@ -303,8 +306,10 @@ def load_settings() -> ConsoleSettings:
     local, policy = _load_group(LocalSettings, faults), _load_group(PolicySettings, faults)
     log, node = _load_group(LogSettings, faults), _load_group(NodeSettings, faults)
     hub, registry = _load_group(HubSettings, faults), _load_group(RegistrySettings, faults)
-    retention = _load_group(RetentionSettings, faults)
-    if faults or not (paths and http and local and policy and log and node and hub and registry and retention):
+    retention, webhooks = _load_group(RetentionSettings, faults), _load_group(WebhookSettings, faults)
+    if faults or not (
+        paths and http and local and policy and log and node and hub and registry and retention and webhooks
+    ):
         raise SettingsError(
             f"{len(faults)} settings cannot be used" if len(faults) != 1 else "a setting cannot be used",
             why="; ".join(faults),
@@ -320,6 +325,7 @@ def load_settings() -> ConsoleSettings:
         hub=hub,
         registry=registry,
         retention=retention,
+        webhooks=webhooks,
     )
     if settings.paths.storage_root is None:
         raise _no_storage_root()

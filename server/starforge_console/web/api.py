@@ -29,6 +29,7 @@ from starforge_console.web import (
     secrets,
     series,
     signin,
+    webhooks,
 )
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices
@@ -101,6 +102,7 @@ def _build_app() -> FastAPI:
         files,
         samples,
         registries,
+        webhooks,
     ):
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)

@@ -30,6 +30,7 @@ from starforge_console.retention.collector import Collector
 from starforge_console.settings.console import ConsoleSettings
 from starforge_console.wakeups import Wakeups
 from starforge_console.web.polls import LongPolls
+from starforge_console.webhooks.registration import Webhooks
 
 OLDEST_CLIENT: Final = "0.1.0"
 """The oldest `sf` whose requests are understood here."""
@@ -109,6 +110,7 @@ class ApiServices:
     wakeups: Wakeups
     settings: ConsoleSettings
     metrics: CollectorRegistry
+    webhooks: Webhooks
 
     @property
     def people(self) -> People:

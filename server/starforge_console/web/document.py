@@ -38,6 +38,7 @@ _PLACES: Final[Mapping[str, object]] = {
     "registry": "registry.example.org",
     "step": 20,
     "token_id": 3,
+    "webhook_id": 1,
     "user": "ann",
 }
 """A value for each parameter of a path."""

@@ -45,9 +45,12 @@ from starforge_console.settings.console import (
     PathSettings,
     PolicySettings,
 )
+from starforge_console.settings.webhooks import WebhookSettings
 from starforge_console.wakeups import Wakeups
 from starforge_console.web.api import build_api
 from starforge_console.web.deps import ApiServices
+from starforge_console.webhooks.registration import Webhooks
+from starforge_console.webhooks.sending import Sender, WebhookParts
 
 STORAGE_ID = "0123456789abcdef"
 WORKSPACE = b"a packed workspace"
@@ -256,9 +259,18 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         wakeups=wakeups,
         settings=settings,
         metrics=CollectorRegistry(),
+        webhooks=Webhooks(build_webhook_parts(ledger, vault, clock, wakeups, settings.webhooks)),
     )
     app = build_api(services, *build_fleets(ledger, clock, wakeups, root))
     return ConsoleUnderTest(app, services, fleets, logs, clock, root, hub, registries)
+
+
+def build_webhook_parts(
+    ledger: Database, vault: Vault, clock: SystemClock, wakeups: Wakeups, settings: WebhookSettings
+) -> WebhookParts:
+    """What webhooks are built on."""
+    sender = Sender(settings, clock)
+    return WebhookParts(ledger=ledger, vault=vault, sender=sender, clock=clock, wakeups=wakeups)
 
 
 def _build_settings(root: Path, image_allow: str, methods: str) -> ConsoleSettings:

@@ -8,12 +8,21 @@ from starforge.contract.kept_secrets import SecretList, SecretView, SetSecret
 from starforge.contract.quotas import Held, QuotaList, QuotaView
 from starforge.contract.registries import RegistryLoginList, RegistryLoginView, SetRegistryLogin
 from starforge.contract.retention import Collection, HoldRequest, HoldView, RemovalView
+from starforge.contract.states import JobState
+from starforge.contract.webhooks import (
+    AddWebhook,
+    DeliveryView,
+    WebhookAdded,
+    WebhookDetail,
+    WebhookList,
+    WebhookView,
+)
 from starforge_console.web.examples.jobs import AT, ATTEMPT, DIGEST, JOB, KEY
 
 
 def build_console() -> list[BaseModel]:
     """The messages about everything but jobs."""
-    return [*_console(), *_catalog(), *_fleets(), *_nodes(), *_administration()]
+    return [*_console(), *_catalog(), *_fleets(), *_nodes(), *_administration(), *_webhooks()]
 
 
 def _console() -> list[BaseModel]:
@@ -22,6 +31,7 @@ def _console() -> list[BaseModel]:
     return [
         api.Meta(server="0.1.0", jobspec=("forge/v2",), min_client="0.1.0"),
         api.WhoAmI(user="ann", role="member", scopes=("read", "submit"), token_expires_at=AT + 90 * 86_400),
+        quota,
         QuotaList(items=(quota,)),
         SetSecret(value=SecretStr("a text that only the job is to see")),
         secret,
@@ -121,4 +131,27 @@ def _administration() -> list[BaseModel]:
         SetRegistryLogin(username="puller", password=SecretStr("a password or an access token")),
         login,
         RegistryLoginList(items=(login,)),
+    ]
+
+
+def _webhooks() -> list[BaseModel]:
+    new = AddWebhook(url="https://hooks.corp.example/starforge", events=(JobState.FAILED,), project="demo")
+    delivery = DeliveryView(id="1-42", job=JOB, state="FAILED", at=AT + 60, tries=1, status=204, outcome="delivered")
+    view = WebhookView(
+        id=1,
+        url=new.url,
+        events=("FAILED",),
+        project=new.project,
+        jobs="own",
+        user="ann",
+        created_at=AT,
+        last=delivery,
+    )
+    return [
+        new,
+        delivery,
+        view,
+        WebhookList(items=(view,)),
+        WebhookDetail(webhook=view, deliveries=(delivery,)),
+        WebhookAdded(webhook=view, secret="sfw_…"),  # noqa: S106 - the beginning of one, and no secret
     ]

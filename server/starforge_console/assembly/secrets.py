@@ -68,7 +68,10 @@ class AttemptSecrets:
         """What nothing may show that the attempt says: the values that it was given, whole and by lines."""
         if attempt not in self._words:
             given = await self._ledger.read(lambda c: load_given(c, attempt))
-            self._words[attempt] = await asyncio.to_thread(self._list_words, attempt, given) if given else ()
+            words, is_whole = await asyncio.to_thread(self._list_words, attempt, given) if given else ((), True)
+            if not is_whole:  # the key may be put back
+                return words
+            self._words[attempt] = words
             while len(self._words) > REMEMBERED:
                 self._words.popitem(last=False)
         self._words.move_to_end(attempt)
@@ -80,7 +83,7 @@ class AttemptSecrets:
         except (SealBroken, VaultUnusable) as error:
             raise _refuse([one.name], f"not to be opened: {error.why}", error.next_step) from error
 
-    def _list_words(self, attempt: AttemptId, given: Sequence[SealedSecret]) -> Sequence[str]:
+    def _list_words(self, attempt: AttemptId, given: Sequence[SealedSecret]) -> tuple[Sequence[str], bool]:
         values = []
         for one in given:
             try:
@@ -89,7 +92,7 @@ class AttemptSecrets:
                 _log.error(
                     "a secret is not looked for in an attempt's words", attempt=attempt, name=one.name, why=error.why
                 )
-        return tuple(pattern.decode() for pattern in build_patterns(values))
+        return tuple(pattern.decode() for pattern in build_patterns(values)), len(values) == len(given)
 
 
 def _refuse(names: Sequence[str], fault: str, remedy: str) -> LaunchRefused:

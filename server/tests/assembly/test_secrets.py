@@ -139,6 +139,18 @@ def test_the_words_to_mask_are_those_that_were_given_whatever_is_set_meanwhile(t
     in_yard(tmp_path, ("KEY",), go)
 
 
+def test_words_that_could_not_be_read_are_looked_for_again_once_the_key_is_back(tmp_path: Path) -> None:
+    async def go(yard: Yard) -> None:
+        await keep(yard, "HF_TOKEN")
+        await yard.assembler.prepare(in_flight())
+        (tmp_path / "vault-key").rename(tmp_path / "aside")
+        assert VALUE not in await yard.assembler.find_words(ATTEMPT)
+        (tmp_path / "aside").rename(tmp_path / "vault-key")
+        assert VALUE in await yard.assembler.find_words(ATTEMPT)
+
+    in_yard(tmp_path, ("HF_TOKEN",), go)
+
+
 def test_after_the_cleanup_names_and_times_alone_are_kept_with_the_attempt(tmp_path: Path) -> None:
     async def go(yard: Yard) -> None:
         await keep(yard, "HF_TOKEN")

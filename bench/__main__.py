@@ -8,7 +8,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from bench import commands, following, idle, ingesting, nodes, packing, reporting, scheduling, serving, submitting
+from bench import (
+    commands,
+    following,
+    idle,
+    ingesting,
+    nodes,
+    packing,
+    pages,
+    reporting,
+    scheduling,
+    serving,
+    submitting,
+)
 from bench.figures import Figure, Skipped
 from bench.ground import Ground, Unmeasurable
 from starforge_console.settings.console import LogFormat
@@ -35,6 +47,7 @@ BENCHES: Final[Mapping[str, Bench]] = {
     "ingest": ingesting.ingest,
     "curve_read": ingesting.curve_read,
     "log_lag": following.log_lag,
+    "page_job": pages.page_job,
 }
 
 

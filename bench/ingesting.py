@@ -43,8 +43,8 @@ def ingest(ground: Ground) -> list[Figure]:
         experiment.wait_state(job, "RUNNING")
         attempt = AttemptId(experiment.detail(job)["attempts"][-1]["id"])
         token = attempt_token(load_or_make_key(console.folder / "state" / "token-key"), attempt)
-        points_s, _ = asyncio.run(_send(console.ingest_port, token, "metrics", _list_metrics()))
-        log_s, log_to = asyncio.run(_send(console.ingest_port, token, "log", _list_log()))
+        points_s, _ = asyncio.run(send_stream(console.ingest_port, token, "metrics", _list_metrics()))
+        log_s, log_to = asyncio.run(send_stream(console.ingest_port, token, "log", _list_log()))
         lost = log_to - _find_received(experiment, job)
     return [
         Ratio("log_ingest_loss", lost, 0, detail=f"bytes of {_LOG_BYTES >> 20} MiB"),
@@ -74,7 +74,7 @@ def curve_read(ground: Ground) -> list[Figure]:
     return [Ratio("curve_read", pairs.ratio, _FASTER, at_least=True, detail=detail)]
 
 
-async def _send(port: int, token: str, stream: str, pieces: list[bytes]) -> tuple[float, int]:
+async def send_stream(port: int, token: str, stream: str, pieces: list[bytes]) -> tuple[float, int]:
     """Seconds that it took to make all pieces durable, and up to which byte the stream is received then."""
     client, path = Client(port), f"{INGEST_PREFIX}/streams/{stream}?offset="
     ahead = await client.send(Request("POST", f"{path}{_FAR}", token, b"\n"))
@@ -99,7 +99,7 @@ def _find_received(experiment: Experiment, job: str) -> int:
 def _list_metrics() -> list[bytes]:
     """Whole lines in bodies as large as are taken."""
     lines = [_metrics_line(step, {f"metric_{n}": n + math.sin(step) for n in range(_KEYS)}) for step in range(_LINES)]
-    return _join(lines)
+    return join_lines(lines)
 
 
 def _list_log() -> list[bytes]:
@@ -111,7 +111,7 @@ def _list_log() -> list[bytes]:
 async def _receive_curve(site: Site) -> JobId:
     attempt = await site.start_attempt()
     offset = 0
-    for piece in _join([_metrics_line(step, {"loss": math.sin(step / 1e4)}) for step in range(_CURVE_POINTS)]):
+    for piece in join_lines([_metrics_line(step, {"loss": math.sin(step / 1e4)}) for step in range(_CURVE_POINTS)]):
         offset = (await site.receiver.take(attempt, "metrics", offset, piece)).received_to
     return attempt.job
 
@@ -132,7 +132,8 @@ def _metrics_line(step: int, values: dict[str, float]) -> bytes:
     return json.dumps({"time": step + 0.5, "step": step, "values": values}).encode() + b"\n"
 
 
-def _join(lines: list[bytes]) -> list[bytes]:
+def join_lines(lines: list[bytes]) -> list[bytes]:
+    """Whole lines in bodies as large as are taken."""
     pieces: list[bytes] = []
     piece: list[bytes] = []
     size = 0

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, tuple_
 
 from starforge.contract.launch import PoolRequest
 from starforge.contract.states import JobState
@@ -62,6 +62,16 @@ def list_places(
     if shapes is not None:
         wanted = wanted.where(placed.c.pools.in_([shape.text for shape in shapes]))
     return [Place(*row) for row in connection.execute(wanted.order_by(placed.c.number).limit(limit)).all()]
+
+
+def find_place(connection: Connection, job_id: str) -> int | None:
+    """Where the job stands in the whole queue, the first one at 1; None when it is not queued."""
+    queued = jobs.c.state == JobState.QUEUED.value
+    row = connection.execute(select(jobs.c.priority, jobs.c.submitted_at).where(queued, jobs.c.id == job_id)).first()
+    if row is None:
+        return None
+    before = tuple_(-jobs.c.priority, jobs.c.submitted_at, jobs.c.id) < tuple_(-row.priority, row.submitted_at, job_id)
+    return 1 + int(connection.execute(select(func.count()).where(queued, before)).scalar() or 0)
 
 
 def list_placed(

@@ -6,7 +6,7 @@ from starforge.contract.fleets import FleetDetail, FleetSummary, GpuDetail, Node
 from starforge.contract.launch import PoolRequest
 from starforge_console.domain.order import order_queue
 from starforge_console.ledger.queue import list_queued
-from starforge_console.ledger.queue_order import QueuedShape, list_places
+from starforge_console.ledger.queue_order import QueuedShape, find_place, list_places
 from starforge_console.web.queue import build_capacity
 
 
@@ -21,13 +21,16 @@ def test_the_queue_is_listed_in_the_order_in_which_the_scheduler_places_it(conso
     ann = console.add_user("ann")
     for priority in ("low", "normal", "high", "normal", "low", "high"):
         submit_with(console, ann, priority)
-    begin(console, submit(console, ann))
+    running = submit(console, ann)
+    begin(console, running)
     placed = [job.id for job in order_queue(console.ledger.read_now(list_queued))]
     told = console.client(ann).get("/api/v1/queue").json()
     assert [one["job"]["id"] for one in told["items"]] == placed
     assert [one["place"] for one in told["items"]] == [1, 2, 3, 4, 5, 6]
     assert [one["priority"] for one in told["items"]] == [1, 1, 0, 0, -1, -1]
     assert (told["jobs"], told["next"]) == (6, None)
+    assert console.ledger.read_now(lambda c: [find_place(c, job) for job in placed]) == [1, 2, 3, 4, 5, 6]
+    assert console.ledger.read_now(lambda c: find_place(c, running)) is None
 
 
 def test_the_queue_is_read_in_pages_that_lose_and_repeat_nothing(console: ConsoleUnderTest) -> None:

@@ -21,6 +21,7 @@ from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.lineages import load_lineage_record
 from starforge_console.ledger.listing import History, JobLine, load_history, load_lines
 from starforge_console.ledger.points import list_keys
+from starforge_console.ledger.queue_order import find_place
 from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
 from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs
 from starforge_console.web.deps import ApiServices
@@ -50,6 +51,8 @@ class JobPage:
     inputs: JobInputs
     now: float
     diagnosis: DiagnosisView | None = None
+    place: int | None = None
+    """Where it stands in the queue."""
 
     @property
     def id(self) -> str:
@@ -115,7 +118,7 @@ class JobPage:
 
 async def load_job_page(services: ApiServices, job_id: str, attempt: int | None = None) -> JobPage:
     """The job at this moment; of several attempts' logs that of `attempt`, else of the newest. Raises NotFound."""
-    record, documents, history, attempts, lines, lineage, inputs = await services.ledger.read(
+    record, documents, history, attempts, lines, lineage, inputs, place = await services.ledger.read(
         lambda c: (
             load_job(c, job_id),
             load_documents(c, job_id),
@@ -124,6 +127,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
             load_lines(c, [job_id]),
             load_lineage_record(c, job_id),
             load_inputs(c, job_id),
+            find_place(c, job_id),
         )
     )
     shown = choose_attempt(job_id, attempts, attempt)
@@ -144,6 +148,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
         keys=await services.series.read(lambda c: list_keys(c, job_id)),
         now=services.clock.now(),
         diagnosis=diagnosis,
+        place=place,
     )
 
 

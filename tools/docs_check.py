@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools.references import cli, diagnoses, errors, jobspec, legs, openapi, recipes, settings, states
+from tools.references import cli, diagnoses, errors, jobspec, legs, metrics, openapi, recipes, settings, states
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/dev/states.md": states.build_page,
@@ -14,6 +14,7 @@ GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/dev/jobspec.schema.json": jobspec.build_page,
     "docs/dev/settings.md": settings.build_page,
     "docs/dev/errors.md": errors.build_page,
+    "docs/dev/metrics.md": metrics.build_page,
     "docs/dev/cli.md": cli.build_page,
     "docs/dev/legs.md": legs.build_page,
     **diagnoses.build_pages(),

@@ -124,10 +124,10 @@ async def _run(settings: ConsoleSettings) -> None:
         )
         backfill = Backfill(receiver, stores, ground.storage, presence)
         loops = (
-            Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once),
-            Loop("inputs", INPUTS, ground.wakeups, shelf.run_once),
-            Loop("retention", RETENTION, ground.wakeups, services.retention.run_once),
-            Loop("webhooks", (JOBS, WEBHOOKS), ground.wakeups, dispatcher.run_once),
+            Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once, ground.loops),
+            Loop("inputs", INPUTS, ground.wakeups, shelf.run_once, ground.loops),
+            Loop("retention", RETENTION, ground.wakeups, services.retention.run_once, ground.loops),
+            Loop("webhooks", (JOBS, WEBHOOKS), ground.wakeups, dispatcher.run_once, ground.loops),
         )
         try:
             async with _running(scheduler, served, loops) as start:
@@ -267,6 +267,7 @@ def _build_scheduler(
             wakeups=ground.wakeups,
             clock=ground.clock,
             views_seen=known.note,
+            figures=ground.loops,
             explain_inputs=shelf.explain_missing,
             reconcile_s=settings.policy.reconcile_s,
             container_retention_s=settings.policy.container_retention_s,

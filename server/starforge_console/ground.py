@@ -21,6 +21,7 @@ from starforge_console.inputs.hub import Hub
 from starforge_console.ledger.database import Database
 from starforge_console.registries.asking import Registries
 from starforge_console.settings.console import ConsoleSettings
+from starforge_console.telemetry.metrics import LoopFigures
 from starforge_console.wakeups import Wakeups
 
 
@@ -35,6 +36,7 @@ class Ground:
     clock: SystemClock
     wakeups: Wakeups
     registry: CollectorRegistry
+    loops: LoopFigures
     install: Install
     hardware: HardwareRegistry
     directory: Directory
@@ -54,6 +56,7 @@ async def open_ground(settings: ConsoleSettings) -> AsyncIterator[Ground]:
     wakeups = Wakeups()
     wakeups.bind()
     ledger, series = Database(state_dir / LEDGER_FILE, "ledger"), Database(state_dir / SERIES_FILE, "series")
+    figures = CollectorRegistry()
     clock, vault = SystemClock(), Vault(state_dir / VAULT_KEY_FILE)
     try:
         hardware, directory = HardwareRegistry(ledger, clock), Directory(ledger, clock)
@@ -70,7 +73,8 @@ async def open_ground(settings: ConsoleSettings) -> AsyncIterator[Ground]:
             series=series,
             clock=clock,
             wakeups=wakeups,
-            registry=CollectorRegistry(),
+            registry=figures,
+            loops=LoopFigures(figures),
             install=load_install(ledger, settings.storage_root),
             hardware=hardware,
             directory=directory,

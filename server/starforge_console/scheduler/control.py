@@ -41,10 +41,10 @@ class Scheduler:
         self._dequeue = Dequeue(deps, self._launcher)
         wakeups = deps.wakeups
         self._loops = (
-            Loop("dequeue", QUEUE, wakeups, self._dequeue.run_once),
-            Loop("reconcile", BACKEND, wakeups, self._reconcile.run_once),
-            Loop("cleanup", ENDINGS, wakeups, self._cleanup.run_once),
-            Loop("sweep", SWEEP, wakeups, Sweep(deps).run_once),
+            Loop("dequeue", QUEUE, wakeups, self._dequeue.run_once, deps.figures),
+            Loop("reconcile", BACKEND, wakeups, self._reconcile.run_once, deps.figures),
+            Loop("cleanup", ENDINGS, wakeups, self._cleanup.run_once, deps.figures),
+            Loop("sweep", SWEEP, wakeups, Sweep(deps).run_once, deps.figures),
         )
         self._tasks: list[asyncio.Task[None]] = []
 

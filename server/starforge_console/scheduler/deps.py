@@ -16,6 +16,7 @@ from starforge_console.domain.waiting import WaitReason
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.endings import EndedAttempt
 from starforge_console.ledger.moves import Guard
+from starforge_console.telemetry.metrics import LoopFigures
 from starforge_console.wakeups import Wakeups
 
 
@@ -69,6 +70,7 @@ class SchedulerDeps:
     reconcile_s: float = 15.0
     container_retention_s: float = 3600.0
     round_limit_s: float = 5.0
+    figures: LoopFigures | None = None
     owner: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def guard(self) -> Guard:

@@ -7,6 +7,7 @@ from fastapi.openapi.utils import get_openapi
 
 import starforge
 from starforge.contract.api import API_PREFIX
+from starforge_console.telemetry.metrics import HttpFigures
 from starforge_console.web import (
     blobs,
     caller,
@@ -32,6 +33,7 @@ from starforge_console.web import (
     webhooks,
 )
 from starforge_console.web.deps import ApiServices
+from starforge_console.web.figures import Figures, Stopwatch
 from starforge_console.web.fleet_views import FleetServices
 from starforge_console.web.guard import BodyGuard
 from starforge_console.web.heads import HeadAnswers
@@ -54,6 +56,8 @@ def build_api(
     app.state.polls = LongPolls(services.wakeups)
     app.state.uploads = blobs.build_uploads()
     app.state.downloads = files.build_downloads()
+    app.state.figures = Figures(services)
+    app.state.http_figures = HttpFigures(services.metrics)
     supply_pages(app, services)
     install.supply_wheels(app, services)
     return app
@@ -112,6 +116,7 @@ def _build_app() -> FastAPI:
     add_page_routes(app)
     app.add_middleware(BodyGuard)
     app.add_middleware(HeadAnswers)
+    app.add_middleware(Stopwatch)
     app.add_middleware(NodeDoor)  # before the guard, which lets in nobody without a user's token
     return app
 

@@ -4,14 +4,12 @@ import ipaddress
 from typing import Final
 
 from fastapi import APIRouter, Request
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
-from starforge.contract.states import JobState
 from starforge_console.accounts.sign_in import check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.ledger.fleets import list_fleets
-from starforge_console.ledger.views import count_by_state
 from starforge_console.web.deps import Services, peer_of
 
 router = APIRouter(include_in_schema=False)
@@ -32,12 +30,8 @@ async def show_figures(services: Services, request: Request) -> Response:
     if not _is_of_this_machine(request):
         header = request.headers.get("authorization")
         check_scope(await services.accounts.authenticate(header, peer_of(request)), Scope.ADMIN)
-    counts = await services.ledger.read(count_by_state)
-    now = CollectorRegistry()
-    jobs = Gauge("starforge_jobs", "Jobs by state.", ["state"], registry=now)
-    for state in JobState:
-        jobs.labels(state.value).set(counts.get(state.value, 0))
-    return Response(generate_latest(services.metrics) + generate_latest(now), media_type=CONTENT_TYPE_LATEST)
+    text: bytes = await request.app.state.figures.render()
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 def _is_of_this_machine(request: Request) -> bool:

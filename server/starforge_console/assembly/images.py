@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from starforge.contract.launch import RegistryLogin
-from starforge.errors import LaunchRefused
+from starforge.errors import LaunchRefused, NodeFault
 from starforge_console.domain.images import choose_image, find_question
 from starforge_console.errors import SealBroken, VaultUnusable
 from starforge_console.ledger.image_pins import ImagePins
@@ -38,14 +38,17 @@ class AttemptImages:
         """What `image` of a spec means to the job's next attempt, pinned as far as its content is known.
 
         Raises:
-            LaunchRefused: the login for its registry is kept here and cannot be opened.
+            LaunchRefused: the login for its registry is kept here and will never open.
+            NodeFault: the vault cannot be used now; its administrator must look, and the job waits.
 
         """
         question = find_question(image)
         is_asked = question is not None and self._registries.is_asked(question.registry)
         try:
             login = await self._registries.find_login(image)
-        except (SealBroken, VaultUnusable) as error:
+        except VaultUnusable as error:
+            raise NodeFault(error.what, why=error.why, next_step=error.next_step) from error
+        except SealBroken as error:
             registry = question.registry if question is not None else image
             raise LaunchRefused(
                 f"the console's login for {registry} cannot be used",

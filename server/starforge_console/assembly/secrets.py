@@ -10,7 +10,7 @@ import structlog
 
 from starforge.contract.ids import AttemptId, job_of, number_of
 from starforge.contract.launch import Secret
-from starforge.errors import LaunchRefused
+from starforge.errors import LaunchRefused, NodeFault
 from starforge.runner.masking import build_patterns
 from starforge_console.clock import Clock
 from starforge_console.errors import SealBroken, VaultUnusable
@@ -53,7 +53,8 @@ class AttemptSecrets:
         """What the attempt is given: for each name its owner's value; the same each time.
 
         Raises:
-            LaunchRefused: its owner has removed one meanwhile, or one cannot be opened.
+            LaunchRefused: its owner has removed one meanwhile, or one will never open.
+            NodeFault: the vault cannot be used now; its administrator must look, and the job waits.
 
         """
         to = Recipient(attempt=attempt, job=job_of(attempt), number=number_of(attempt))
@@ -80,7 +81,9 @@ class AttemptSecrets:
     def _open(self, one: SealedSecret) -> Secret:
         try:
             return self._vault.unseal(one.sealed, bound_to=one.bound_to)
-        except (SealBroken, VaultUnusable) as error:
+        except VaultUnusable as error:
+            raise NodeFault(error.what, why=error.why, next_step=error.next_step) from error
+        except SealBroken as error:
             raise _refuse([one.name], f"not to be opened: {error.why}", error.next_step) from error
 
     def _list_words(self, attempt: AttemptId, given: Sequence[SealedSecret]) -> tuple[Sequence[str], bool]:

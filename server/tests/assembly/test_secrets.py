@@ -11,7 +11,7 @@ import pytest
 from server.tests.assembly.support import ATTEMPT, INPUTS, SPEC, Yard, in_flight, open_yard
 from server.tests.assembly.test_digests import begin
 from starforge.contract.launch import Secret
-from starforge.errors import LaunchRefused
+from starforge.errors import LaunchRefused, NodeFault
 from starforge_console.accounts.vault import Vault
 from starforge_console.ledger.accounts import add_user
 from starforge_console.ledger.endings import note_cleaned
@@ -102,7 +102,7 @@ def test_a_secret_that_was_removed_after_admission_refuses_the_launch_by_name(tm
     in_yard(tmp_path, ("A", "HF_TOKEN"), go)
 
 
-@pytest.mark.parametrize("key", [None, b"k" * 32, b"short"])
+@pytest.mark.parametrize("key", [None, b"k" * 32])
 def test_a_secret_that_cannot_be_opened_refuses_the_launch_by_name(tmp_path: Path, key: bytes | None) -> None:
     async def go(yard: Yard) -> None:
         await keep(yard, "HF_TOKEN")
@@ -111,6 +111,19 @@ def test_a_secret_that_cannot_be_opened_refuses_the_launch_by_name(tmp_path: Pat
         with pytest.raises(LaunchRefused, match="secret HF_TOKEN is not to be opened"):
             await yard.assembler.prepare(in_flight())
         assert await passed(yard) == []
+
+    in_yard(tmp_path, ("HF_TOKEN",), go)
+
+
+def test_a_vault_that_cannot_be_used_now_keeps_the_job_waiting(tmp_path: Path) -> None:
+    async def go(yard: Yard) -> None:
+        await keep(yard, "HF_TOKEN")
+        whole = (tmp_path / "vault-key").read_bytes()
+        (tmp_path / "vault-key").write_bytes(b"short")
+        with pytest.raises(NodeFault, match="holds 5 bytes"):
+            await yard.assembler.prepare(in_flight())
+        (tmp_path / "vault-key").write_bytes(whole)
+        assert (await yard.assembler.prepare(in_flight())).secrets["HF_TOKEN"].reveal() == VALUE
 
     in_yard(tmp_path, ("HF_TOKEN",), go)
 

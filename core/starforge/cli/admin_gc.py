@@ -49,7 +49,8 @@ def gc(is_applied: bool, hours: float | None, why: str, release: bool, as_json: 
     \b
     JSON: {applied, items: [{kind, job, attempt, name, bytes, why}], total_bytes,
            more, failed: [{removal, error}], expired: {name: count},
-           hold: {until, by, why}, last: {at, by, removed, bytes, failed, expired}}
+           hold: {until, by, why},
+           last: {at, by, removed, bytes, failed, expired}}
     JSON of --hold: {until, by, why}
     """
     if sum((is_applied, hours is not None, release)) > 1:

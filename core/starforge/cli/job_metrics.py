@@ -39,8 +39,9 @@ def metrics(  # noqa: PLR0913 - one parameter an option
     \b
     JSON: {keys: {KEY: points}, primary, total, next,
            curves: [{key, steps, values, times, total_points}]}
-    `curves` holds those named by --key, in about --points points that keep lows and
-    highs. Values are numbers, or "nan", "inf", "-inf"; times are Unix seconds.
+    `curves` holds those named by --key, in about --points points that keep lows
+    and highs. Values are numbers, or "nan", "inf", "-inf"; times are Unix
+    seconds.
     """
     with open_console() as console:
         if as_csv:

@@ -18,7 +18,7 @@ from starforge.errors import InputError
 
 _COMMANDS: Final = {
     "set": LazyCommand("starforge.cli.secret:set_secret", "Set a secret; its value is asked for, or piped in."),
-    "ls": LazyCommand("starforge.cli.secret:ls", "List your secrets by name."),
+    "ls": LazyCommand("starforge.cli.secret:ls", "List your secrets by name, each with when it was set."),
     "rm": LazyCommand("starforge.cli.secret:rm", "Remove a secret."),
 }
 _READ_BYTES: Final = VALUE_BYTES + 16
@@ -40,10 +40,10 @@ def secret() -> None:
 @click.option("--from-file", "file", type=click.Path(path_type=Path), help="Take the value from a file, byte by byte.")
 @json_option
 def set_secret(name: str, rest: tuple[str, ...], file: Path | None, as_json: bool) -> None:  # noqa: FBT001 - click's
-    r"""Set a secret.
+    r"""Set a secret; its value is asked for, or piped in.
 
-    NAME is the variable's: A-Z, digits and _. The value is asked for without
-    showing it; where standard input is no terminal it is read from there, without
+    NAME is the variable's: A-Z, digits and _. The value is not shown while it is
+    typed; where standard input is no terminal it is read from there, without
     its last line end. It is never an argument.
 
     \b

@@ -197,7 +197,11 @@ def test_on_a_terminal_a_pull_is_written_over_every_5_seconds(monkeypatch: pytes
     assert len(last.strip().removeprefix("\x1b[K")) <= 39
 
 
-WAITING = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+# As from a terminal: whoever runs the tests in the background hands on that these signals are ignored.
+WAITING = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+)
 FOLLOW = WAITING + "from starforge.cli.main import main; main(sys.argv[1:])"
 
 

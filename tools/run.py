@@ -59,7 +59,7 @@ print(rows["completion"])
 PY
 """
 _PLAN: Final = (
-    ("sft-support-baseline", _TRAIN.replace("@STEPS@", "400").replace("@PAUSE@", "0.002"), "any:1", "SUCCEEDED"),
+    ("sft-support-baseline", _TRAIN.replace("@STEPS@", "400").replace("@PAUSE@", "0.005"), "any:1", "SUCCEEDED"),
     ("dpo-helpful-v2", _FAIL, "any:1", "FAILED"),
     ("reward-pairwise", "echo warming up\nsleep 3600", "cpu", "RUNNING"),
     ("qwen3-14b-sft-support", _TRAIN.replace("@STEPS@", "20000").replace("@PAUSE@", "0.4"), "any:1", "RUNNING"),

@@ -21,7 +21,7 @@ def _ask_to_stop(page: Page, sample: Sample) -> None:
     running = address_of(sample, "running").removeprefix("/jobs/")
     page.goto("/jobs?state=RUNNING")
     page.locator(f"input[name=job][value={running}]").check()
-    page.locator("button[name=do]").click()
+    page.locator("button[name=do][value=stop]").click()
     page.locator(f"form.actions input[name=job][value={running}]").wait_for(state="attached")
 
 

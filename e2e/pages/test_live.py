@@ -122,7 +122,7 @@ def test_several_jobs_are_stopped_together_after_one_question(page: Page, sample
     for job in jobs:
         page.locator(f"#job-{job} input").check()
     expect(page.locator("[data-count]")).to_have_text("2 selected")
-    page.locator("button[name=do]").click()
+    page.locator("button[name=do][value=stop]").click()
     page.get_by_role("button", name="Stop 2 jobs").click()
     for job in jobs:
         assert probe.wait_state(job, "STOPPED") == "STOPPED"

@@ -1,6 +1,7 @@
 """The attempt's ports on the host's network."""
 
 import json
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,16 +16,27 @@ SHOW = "import json, os; print(json.dumps([os.environ.get(n) for n in ('MASTER_P
 
 
 @contextmanager
-def listening(address: str) -> Iterator[int]:
-    """Somebody who listens at a port of this machine that is not at its upper end."""
+def listening(address: str, port: int) -> Iterator[None]:
+    """Somebody who listens at a port of this machine."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.create_server((address, 0), family=family) as server:
-        yield server.getsockname()[1]
+    with socket.create_server((address, port), family=family):
+        yield
 
 
 def find_free_base() -> int:
-    with listening("127.0.0.1") as port:
-        return min(port, 60_000)
+    """A port with free ones behind it, away from those that the kernel hands out to whoever asks for any."""
+    base = 20_000 + os.getpid() * 16 % 8_000
+    while any(is_taken(port) for port in range(base, base + 3)):
+        base += 3
+    return base
+
+
+def is_taken(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return True
+    return False
 
 
 def test_on_the_hosts_network_the_plans_variables_name_ports_of_the_attempts_block(attempt: Attempt) -> None:
@@ -49,8 +61,10 @@ def test_what_a_plan_says_itself_goes_before_the_block(attempt: Attempt) -> None
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::1", "::"])  # noqa: S104 - a stranger's, not ours
 def test_a_port_that_is_taken_is_refused_before_anything_runs_and_named(attempt: Attempt, address: str) -> None:
-    with listening(address) as port:
-        attempt.environment = {"FORGE_PORT_BASE": str(port - 2)}
+    base = find_free_base()
+    port = base + 2
+    with listening(address, port):
+        attempt.environment = {"FORGE_PORT_BASE": str(base)}
         assert attempt.python(SHOW, plan=PLAN).run() == contract.EXIT_PORT_TAKEN
     record = attempt.record()
     assert (record.reason, record.started_at) == ("port_taken", None)
@@ -60,8 +74,9 @@ def test_a_port_that_is_taken_is_refused_before_anything_runs_and_named(attempt:
 
 
 def test_a_port_beside_the_plans_own_may_be_taken(attempt: Attempt) -> None:
-    with listening("127.0.0.1") as port:
-        attempt.environment = {"FORGE_PORT_BASE": str(port - 1)}
+    base = find_free_base()
+    with listening("127.0.0.1", base + 1):
+        attempt.environment = {"FORGE_PORT_BASE": str(base)}
         assert attempt.python(SHOW, plan=PLAN).run() == 0
 
 

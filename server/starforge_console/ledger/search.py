@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, func, or_, tuple_
+from sqlalchemy import ColumnElement, Select, func, not_, or_, tuple_
 
 from starforge.contract.states import ENDED
 from starforge_console.ledger.tables import jobs, users
 
 ACTIVE: Final = "ACTIVE"
 """Stands for every state of a job that has not ended for good."""
+
+OVER: Final = "OVER"
+"""Stands for every state of a job that has."""
 
 ENDED_STATES: Final = sorted(state.value for state in ENDED)
 
@@ -21,7 +24,7 @@ class JobSearch:
     """Which jobs are wanted; None and "" do not filter.
 
     Attributes:
-        state: A state, or `ACTIVE`.
+        state: A state, `ACTIVE` or `OVER`.
         text: Found in the job's id, name, project, user and spec.
         before: The (submitted_at, id) of the last job of the page before.
 
@@ -38,6 +41,8 @@ def apply_search(query: Select[Any], wanted: JobSearch) -> Select[Any]:
     """`query`, which joins jobs and users, for the wanted jobs alone."""
     if wanted.state == ACTIVE:
         query = query.where(is_active())
+    elif wanted.state == OVER:
+        query = query.where(not_(is_active()))
     elif wanted.state is not None:
         query = query.where(jobs.c.state == wanted.state)
     if wanted.user is not None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from prometheus_client import CollectorRegistry
+
 from server.tests.fleets.machines import INSTALL, Machine
 from server.tests.web.support import ConsoleUnderTest, build_console
 from starforge.contract.executor import Executor, FleetView
@@ -103,6 +105,7 @@ def build_fleet_console(root: Path, **http: object) -> FleetConsole:
         hardware=hardware,
         administration=Administration(parts),
     )
+    console.services = replace(console.services, metrics=CollectorRegistry())  # its first app counts in the other one
     console.app = build_api(console.services, services)
     made = FleetConsole(console, services, registration)
     made.add_fleet("gpu")

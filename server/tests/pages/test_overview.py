@@ -100,6 +100,16 @@ def test_runs_that_are_active_come_before_those_that_ended(console: ConsoleUnder
     assert (len(runs), runs[0]) == (8, waiting)
 
 
+def test_runs_that_have_just_ended_stay_in_sight_however_many_are_active(console: ConsoleUnderTest) -> None:
+    ann = console.add_user("ann")
+    ended = [submit(console, ann) for _ in range(3)]
+    for job in ended:
+        run_to_end(console, job)
+    waiting = {submit(console, ann) for _ in range(9)}
+    runs = re.findall(r'<tr id="run-(\w+)"', sign_in(console, ann).get("/overview").text)
+    assert (len(runs), set(runs[:6]) <= waiting, set(runs[6:]) < set(ended)) == (8, True, True)
+
+
 def test_a_queued_job_stands_in_the_queue_with_its_reason_and_a_hostile_name_as_text(console: ConsoleUnderTest) -> None:
     ann = console.add_user("ann")
     job = submit(console, ann)

@@ -14,7 +14,7 @@ from starforge_console.ledger.database import Database
 from starforge_console.ledger.listing import JobLine, search_jobs
 from starforge_console.ledger.points import search_keys
 from starforge_console.ledger.queue_order import list_shapes
-from starforge_console.ledger.search import ACTIVE, JobSearch
+from starforge_console.ledger.search import ACTIVE, OVER, JobSearch
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices, load_details
 from starforge_console.web.pages import fleet_map
@@ -28,6 +28,7 @@ from starforge_console.web.queue import build_capacity, load_queue
 
 HEAD_OF_QUEUE: Final = 5
 RUNS: Final = 8
+ENDED_RUNS: Final = 2
 FAILURES: Final = 5
 FAILED_S: Final = 3 * 86_400.0
 """For how long a failed run of the reader needs attention."""
@@ -81,17 +82,19 @@ async def load_overview(services: ApiServices, fleets: FleetServices, user: str)
 
 
 async def _find_jobs(ledger: Database, user: str) -> tuple[list[JobLine], list[JobLine]]:
-    """The runs of `user` that are shown, active ones first, and the newest that failed."""
+    """The runs of `user` that are shown, active ones first, and the newest that failed.
+
+    However many are active, some that have ended are shown too: who has just seen one end looks for how.
+    """
     mine = JobSearch(user=user)
-    active, newest, failed = await ledger.read(
+    active, ended, failed = await ledger.read(
         lambda c: (
             search_jobs(c, replace(mine, state=ACTIVE), RUNS),
-            search_jobs(c, mine, RUNS),
+            search_jobs(c, replace(mine, state=OVER), RUNS),
             search_jobs(c, replace(mine, state=JobState.FAILED.value), FAILURES),
         )
     )
-    known = {line.job.id for line in active}
-    return [*active, *(line for line in newest if line.job.id not in known)][:RUNS], failed
+    return [*active[: RUNS - min(ENDED_RUNS, len(ended))], *ended][:RUNS], failed
 
 
 def _count(details: Sequence[FleetDetail]) -> dict[str, int]:

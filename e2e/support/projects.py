@@ -76,8 +76,8 @@ class Experiment:
             message = f"{error}; it is now:\n{told}\nthe console says:\n{self.console.read_log()[-3000:]}"
             raise TimeoutError(message) from None
 
-    def log(self, job: str) -> str:
-        return self.console.sf("job", "logs", job, cwd=self.project).stdout
+    def log(self, job: str, *options: str) -> str:
+        return self.console.sf("job", "logs", job, *options, cwd=self.project).stdout
 
 
 def make_experiment(console: ConsoleProcess, image: str, script: str, name: str = "probe") -> Experiment:

@@ -128,7 +128,7 @@ def test_any_name_can_be_downloaded_under_its_name(yard: Yard, made: tuple[JobId
         ("out/./model.bin", 422),
         ("out/model.bin\0", 422),
         ("out/absent", 404),
-        ("attempts/1/work/train.py", 404),
+        ("attempts/1/spool/log.bin", 404),
         ("capsules/1/capsule.json", 404),
         ("checkpoints/1x/step-10", 404),
         ("checkpoints/9/step-10/model.bin", 404),

@@ -23,13 +23,13 @@ from starforge.client.http import Connection
 from starforge.client.login import load_session
 from starforge.client.logs import LogAsk
 from starforge.client.outputs import OUT, complete_path, is_here, list_wanted, refuse_overwriting
-from starforge.client.patience import Patience
+from starforge.client.patience import Outage, Patience
 from starforge.client.submitting import Asked, check_secret_names, prepare, send, submit_request
 from starforge.contract.api import JobDetail, JobView, StopRequest, SubmitRequest
 from starforge.contract.files import FileEntry
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.launch import Secret
-from starforge.errors import BackendUnreachable, Busy, Unavailable
+from starforge.errors import Busy, Unavailable
 from starforge.hardware.profiles import Profile
 from starforge.workspace.config import build_setting
 
@@ -283,8 +283,7 @@ class _Watch:
     def __init__(self, console: Console, job: str, give_up_s: float) -> None:
         self._console = console
         self._job = job
-        self._give_up_s = give_up_s
-        self._heard = time.monotonic()
+        self._outage = Outage(Patience(give_up_s=give_up_s), f"wait for {job} again", _log.warning)
         self._last_event = 0
 
     def look(self) -> JobView | None:
@@ -302,16 +301,10 @@ class _Watch:
         try:
             answer = call()
         except Unavailable as error:
-            silent_s = time.monotonic() - self._heard
-            if silent_s > self._give_up_s:
-                raise BackendUnreachable(
-                    f"the console has not answered for {silent_s:.0f} s",
-                    why=str(error),
-                    next_step="the job is not touched by this; wait for it again when the console is back",
-                ) from error
+            self._outage.note_away(error)
             time.sleep(error.retry_after_s if isinstance(error, Busy) else _PAUSE_S)
             return None
-        self._heard = time.monotonic()
+        self._outage.note_back(self._outage.count)
         return answer
 
 

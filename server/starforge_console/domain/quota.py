@@ -106,6 +106,12 @@ class Usage:
         for user_id, job, gpus in held:
             self.take(user_id, job, gpus)
 
+    def copy(self) -> "Usage":
+        """The same use, which grows by itself."""
+        copied = Usage(self.quotas)
+        copied._held = {holder: list(held) for holder, held in self._held.items()}
+        return copied
+
     def take(self, user_id: int, job: str, gpus: int) -> None:
         """Count a job of this user that holds so many GPUs from now on."""
         member = self.quotas.members.get(user_id)

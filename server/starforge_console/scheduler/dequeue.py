@@ -1,21 +1,18 @@
 """Dequeue: brings failed jobs back when their time has come, places queued ones, and has them launched."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from starforge.contract.executor import FleetView, Target
-from starforge.contract.ids import AttemptId, JobId, new_attempt_id
-from starforge.contract.launch import PoolRequest
+from starforge.contract.executor import FleetView
+from starforge.contract.ids import JobId
 from starforge.contract.states import Reason
-from starforge_console.domain.claims import claim, claim_targets
+from starforge_console.domain.claims import claim_targets
 from starforge_console.domain.job import JobInFlight, QueuedJob
-from starforge_console.domain.order import order_queue
-from starforge_console.domain.quota import Usage, count_gpus
 from starforge_console.domain.retry import decide_hold
+from starforge_console.domain.schedule import Snapshot, Start, Waits, decide_queue
 from starforge_console.domain.tokens import hash_token
-from starforge_console.domain.waiting import WaitReason, describe_waiting, explain_no_room, explain_unserved
+from starforge_console.domain.waiting import WaitReason
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.moves import JobRef, move
 from starforge_console.ledger.queue import (
@@ -40,48 +37,6 @@ _BEGUN_AT_ONCE: Final = 32
 _NOTES_AT_ONCE: Final = 500
 """A long queue's notes leave other writers their turn."""
 
-_Shape = tuple[str | None, int]
-"""All of a job that placement looks at: its fleet, and which pools; equal ones of a queue are one object mostly."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ask:
-    attempt: AttemptId
-    pools: tuple[PoolRequest, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    job: QueuedJob
-    attempt: AttemptId
-    target: Target
-
-
-@dataclass(frozen=True, slots=True)
-class _Waits:
-    reasons: Sequence[WaitReason]
-    text: str
-
-
-@dataclass(slots=True)
-class _Room:
-    """What a pass gives away. `faulty` names the machines that a job comes from for their fault."""
-
-    views: dict[str, FleetView]
-    faulty: Mapping[JobId, set[str]]
-    usage: Usage
-    _held: dict[tuple[int, int], _Waits] = field(default_factory=dict)
-
-    def find_held(self, job: QueuedJob) -> _Waits | None:
-        """What of a quota is used up. Use only grows in a pass: what held one job holds the next of its kind."""
-        kind = (job.user_id, id(job.pools))
-        if kind not in self._held:
-            holds = self.usage.find_holds(job.user_id, job.pools)
-            if not holds:
-                return None
-            self._held[kind] = _Waits(holds, describe_waiting(holds))
-        return self._held[kind]
-
 
 class Dequeue:
     """One pass of the queue."""
@@ -100,9 +55,18 @@ class Dequeue:
         # Looked at even when nothing waits: admission, profiles and pages read what was seen here.
         in_flight, usage = await self._deps.ledger.read(lambda c: (list_in_flight(c), load_usage(c)))
         views = await self._views(in_flight)
-        queued = order_queue(job for at, job in due if at <= now)
+        queued = [job for at, job in due if at <= now]
         if queued:
-            await self._place_all(queued, _Room(views, await self._faulty_nodes(queued, now), usage))
+            await self._decide(
+                Snapshot(
+                    queued=queued,
+                    views=views,
+                    place={fleet: executor.place for fleet, executor in self._deps.executors.items()},
+                    usage=usage,
+                    faulty=await self._faulty_nodes(queued, now),
+                    explain_hold=self._explain_hold,
+                )
+            )
         return wait_s
 
     async def look(self) -> None:
@@ -136,77 +100,31 @@ class Dequeue:
             return {}
         return await self._deps.ledger.read(lambda c: list_faulty_nodes(c, again, now - FAULT_KNOWN_S))
 
-    async def _place_all(self, queued: Sequence[QueuedJob], room: "_Room") -> None:
-        # A pass only takes from the views, so what one job found no room for, none of its shape finds room for later.
-        no_room: dict[_Shape, _Waits] = {}
-        placed: list[_Placed] = []
-        notes: list[tuple[QueuedJob, Sequence[WaitReason]]] = []
-        for job in queued:
-            shape = (job.fleet, id(job.pools))
-            why = self._find_hold(job, room) or no_room.get(shape)
-            if why is None:
-                answer = self._place(job, room.views, room.faulty.get(job.id, frozenset()))
-                if isinstance(answer, _Placed):
-                    placed.append(answer)
-                    room.usage.take(job.user_id, job.id, count_gpus(job.pools))
-                else:
-                    why = no_room[shape] = _Waits(answer, describe_waiting(answer))
+    async def _decide(self, snapshot: Snapshot) -> None:
+        placed: list[Start] = []
+        notes: list[Waits] = []
+        for decision in decide_queue(snapshot):
+            if isinstance(decision, Start):
+                placed.append(decision)
+            elif decision.text != decision.job.note:
+                notes.append(decision)
             if len(placed) == _BEGUN_AT_ONCE:
                 await self._begin_all(placed)
                 placed.clear()
-            if why is not None and why.text != job.note:
-                notes.append((job, why.reasons))
         await self._begin_all(placed)
         for start in range(0, len(notes), _NOTES_AT_ONCE):
-            await self._note(notes[start : start + _NOTES_AT_ONCE])
+            await self._note([(one.job, one.reasons) for one in notes[start : start + _NOTES_AT_ONCE]])
 
-    def _find_hold(self, job: QueuedJob, room: "_Room") -> _Waits | None:
-        """What keeps the job from starting wherever there is room: its owners' quotas, and inputs that are not here."""
-        held = room.find_held(job)
-        missing = self._deps.explain_inputs(job.inputs) if job.inputs else ()
-        if not missing:
-            return held
-        reasons = [*(held.reasons if held else ()), *missing]
-        return _Waits(reasons, describe_waiting(reasons))
+    def _explain_hold(self, job: QueuedJob) -> Sequence[WaitReason]:
+        return self._deps.explain_inputs(job.inputs) if job.inputs else ()
 
-    def _place(
-        self, job: QueuedJob, views: dict[str, FleetView], faulty: Collection[str]
-    ) -> _Placed | list[WaitReason]:
-        """The job's place, taken from `views`, or why it waits; one of `faulty` only where no other has room."""
-        attempt = new_attempt_id(job.id, job.number)
-        target: Target | list[WaitReason] = []
-        if faulty:
-            target = self._find_target(job, attempt, {name: _leave_out(view, faulty) for name, view in views.items()})
-        if not isinstance(target, Target):
-            target = self._find_target(job, attempt, views)
-        if not isinstance(target, Target):
-            return target
-        views[target.fleet] = claim(views[target.fleet], target.node, attempt, job.pools)
-        return _Placed(job, attempt, target)
-
-    def _find_target(
-        self, job: QueuedJob, attempt: AttemptId, views: Mapping[str, FleetView]
-    ) -> Target | list[WaitReason]:
-        ask = _Ask(attempt=attempt, pools=job.pools)
-        reasons: list[WaitReason] = []
-        for fleet in [job.fleet] if job.fleet is not None else list(views):
-            view, executor = views.get(fleet), self._deps.executors.get(fleet)
-            if view is None or executor is None:
-                reasons.append(explain_unserved(fleet))
-                continue
-            answer = executor.place(ask, view)
-            if isinstance(answer, Target):
-                return answer
-            reasons += explain_no_room(view, answer)
-        return reasons
-
-    async def _begin_all(self, placed: Sequence[_Placed]) -> None:
+    async def _begin_all(self, placed: Sequence[Start]) -> None:
         """Side by side, so that they share a commit; one that fails keeps no other from its launch."""
         for ended in await asyncio.gather(*map(self._begin, placed), return_exceptions=True):
             if isinstance(ended, BaseException):
                 raise ended
 
-    async def _begin(self, placed: _Placed) -> None:
+    async def _begin(self, placed: Start) -> None:
         job, attempt, target = placed.job, placed.attempt, placed.target
         guard = self._deps.guard()
         new = NewAttempt(
@@ -228,7 +146,3 @@ class Dequeue:
     async def _note(self, notes: Sequence[tuple[QueuedJob, Sequence[WaitReason]]]) -> None:
         await self._deps.ledger.write(lambda connection: note_waiting(connection, notes))
         self._deps.wakeups.notify(*(job_topic(job.id) for job, _ in notes))
-
-
-def _leave_out(view: FleetView, names: Collection[str]) -> FleetView:
-    return replace(view, nodes=tuple(node for node in view.nodes if node.name not in names))

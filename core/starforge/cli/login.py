@@ -11,7 +11,7 @@ from starforge import __version__
 from starforge.cli.output import json_option, note, print_json, warn
 from starforge.cli.session import open_console
 from starforge.client.console import Console
-from starforge.client.http import Connection, is_loopback, parse_server
+from starforge.client.http import Connection, is_readable_on_the_way, parse_server
 from starforge.client.login import Session, forget_session, save_registry, save_session
 from starforge.contract.api import WhoAmI
 from starforge.contract.quotas import QuotaList, QuotaView
@@ -36,7 +36,7 @@ def login(server: str, as_json: bool) -> None:  # noqa: FBT001 - click passes fl
     JSON: {server, user, role, scopes: [text], token_expires_at, profiles: [text]}
     """
     address = parse_server(server)
-    if address.startswith("http://") and not is_loopback(address):
+    if is_readable_on_the_way(address):
         warn(f"{address} is not encrypted: the token can be read on the way")
     token = _read_token()
     with Connection(address, None) as stranger:

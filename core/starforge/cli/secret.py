@@ -9,7 +9,7 @@ import click
 from starforge.cli.lazy import LazyCommand, LazyGroup
 from starforge.cli.output import describe_time, json_option, note, print_json, print_table, warn
 from starforge.cli.session import open_console
-from starforge.client.http import is_loopback
+from starforge.client.http import is_readable_on_the_way
 from starforge.client.login import load_session
 from starforge.client.secrets import SecretConsole
 from starforge.contract.launch import Secret
@@ -52,7 +52,7 @@ def set_secret(name: str, rest: tuple[str, ...], file: Path | None, as_json: boo
     _check_argument(name, rest)
     check_name(name)
     server = load_session().server  # who is not signed in learns it before anything is asked
-    if server.startswith("http://") and not is_loopback(server):
+    if is_readable_on_the_way(server):
         warn(f"{server} is not encrypted: the value can be read on the way")
     value = _read_value(name, file)
     check_value(name, value.reveal())

@@ -1,7 +1,6 @@
 """The console's API over HTTP: one request, its credential, its retries, its typed errors."""
 
 import contextlib
-import ipaddress
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import httpx2
 
 import starforge
 from starforge.client.problems import read_error
+from starforge.contract.addresses import is_loopback
 from starforge.contract.api import API_PREFIX, CLIENT_PRODUCT
 from starforge.errors import BackendUnreachable, Busy, InputError, Unavailable
 
@@ -83,7 +83,7 @@ class Connection:
             base_url=self.server + API_PREFIX,
             headers=headers,
             timeout=httpx2.Timeout(_TIMEOUT_S, connect=_CONNECT_S),
-            trust_env=not is_loopback(self.server),
+            trust_env=not _is_this_machine(self.server),
             # Reading every authority's certificate takes longer than a call, and plain HTTP asks for none.
             verify=self.server.startswith("https://"),
             follow_redirects=False,
@@ -206,13 +206,14 @@ def parse_server(text: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
-def is_loopback(server: str) -> bool:
-    """Whether the address names this machine; such a server is never asked through a proxy."""
-    host = urlsplit(server).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+def is_readable_on_the_way(server: str) -> bool:
+    """Whether others can read what is sent to the server at this address."""
+    return server.startswith("http://") and not _is_this_machine(server)
+
+
+def _is_this_machine(server: str) -> bool:
+    """Such a server is never asked through a proxy."""
+    return is_loopback(urlsplit(server).hostname or "")
 
 
 def _pause_s(error: Unavailable, turn: int) -> float:

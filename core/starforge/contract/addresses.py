@@ -1,4 +1,4 @@
-"""Where a console calls a node, `HOST:PORT`: checked alike where an address is given and where it is kept."""
+"""What addresses say: where a console calls a node (`HOST:PORT`), and whether a host is the machine itself."""
 
 import ipaddress
 import re
@@ -43,6 +43,14 @@ def split_address(address: str) -> tuple[str, int | None]:
     if parts.netloc != address or parts.username is not None or ((":" in host or "[" in address) and not bracketed):
         return "", None
     return host, port
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the host, an address without brackets or a name, is the machine that reads it. No name is looked up."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _refuse(address: str, why: str) -> InputError:

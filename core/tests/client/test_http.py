@@ -4,7 +4,7 @@ import pytest
 
 from core.tests.client.server import TOKEN, ConsoleState, serve
 from starforge.client.console import Console, render
-from starforge.client.http import Connection, is_loopback, parse_server
+from starforge.client.http import Connection, is_readable_on_the_way, parse_server
 from starforge.client.logs import LogAsk
 from starforge.client.problems import AdmissionRefused, read_error
 from starforge.contract.api import Problem, RefusalView, StopRequest, SubmitRequest
@@ -93,16 +93,16 @@ def test_a_proxy_of_the_environment_is_not_asked_for_a_server_on_this_machine(
 @pytest.mark.parametrize(
     ("server", "answer"),
     [
-        ("http://localhost:7080", True),
-        ("http://127.3.2.1", True),
-        ("http://[::1]:7080", True),
+        ("http://localhost:7080", False),
+        ("http://127.3.2.1", False),
+        ("http://[::1]:7080", False),
         ("https://forge.example.org", False),
-        ("http://10.0.0.1", False),
-        ("http://localhost.example.org", False),
+        ("http://10.0.0.1", True),
+        ("http://localhost.example.org", True),
     ],
 )
-def test_only_this_machine_counts_as_loopback(server: str, answer: object) -> None:
-    assert is_loopback(server) is answer
+def test_what_leaves_this_machine_without_tls_can_be_read_on_the_way(server: str, answer: object) -> None:
+    assert is_readable_on_the_way(server) is answer
 
 
 def test_an_address_is_kept_without_its_last_slash() -> None:

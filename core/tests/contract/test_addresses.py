@@ -1,8 +1,8 @@
-"""Addresses at which a console calls a node."""
+"""Addresses at which a console calls a node, and hosts that are this machine."""
 
 import pytest
 
-from starforge.contract.addresses import check_advertise
+from starforge.contract.addresses import check_advertise, is_loopback
 from starforge.errors import InputError
 
 
@@ -44,3 +44,21 @@ def test_addresses_that_name_one_machine_are_taken_as_they_are(address: str) -> 
 def test_what_the_console_could_not_call_is_refused(address: str) -> None:
     with pytest.raises(InputError, match="advertise"):
         check_advertise(address)
+
+
+@pytest.mark.parametrize(
+    ("host", "answer"),
+    [
+        ("localhost", True),
+        ("console.localhost", True),
+        ("127.3.2.1", True),
+        ("::1", True),
+        ("", False),
+        ("10.0.0.1", False),
+        ("0.0.0.0", False),  # noqa: S104 - bound to nowhere here
+        ("localhost.example.org", False),
+        ("notlocalhost", False),
+    ],
+)
+def test_only_this_machine_counts_as_loopback(host: str, answer: object) -> None:
+    assert is_loopback(host) is answer

@@ -1,11 +1,12 @@
 """The lines to paste on a machine that shall join: built from the console's public address alone. Pure."""
 
 import hashlib
-import ipaddress
 import shlex
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
+
+from starforge.contract.addresses import is_loopback
 
 SCRIPT: Final = "install.sh"
 _NAMES: Final = "FORGE_FLEET,FORGE_JOIN_TOKEN"
@@ -42,23 +43,16 @@ def find_doubt(public_url: str, listen: str, proxies: str = "") -> str:
     `listen` is where it listens; `proxies`, when there are any, hand on what others ask.
     """
     public = urlsplit(public_url)
-    if _is_local(public.hostname or ""):
+    if is_loopback(public.hostname or ""):
         return f"FORGE_PUBLIC_URL is {public_url}, which no other machine reaches: set it to the console's own address"
     listening = urlsplit(f"//{listen}")
     # Another port says that something else takes the calls and hands them on.
-    if proxies or not _is_local(listening.hostname or "") or _port_of(public) != listening.port:
+    if proxies or not is_loopback(listening.hostname or "") or _port_of(public) != listening.port:
         return ""
     return (
         f"FORGE_LISTEN is {listen}, which no other machine reaches, and FORGE_PUBLIC_URL names the same port:"
         f" set FORGE_LISTEN to 0.0.0.0:{listening.port}, or put a proxy before the console"
     )
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _port_of(address: SplitResult) -> int:

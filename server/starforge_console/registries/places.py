@@ -2,11 +2,11 @@
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Final
 
 import httpx2
 
+from starforge.contract.addresses import is_loopback
 from starforge.contract.images import DOCKER_HUB
 
 _ADDRESS_OF_HUB: Final = "registry-1.docker.io"
@@ -58,16 +58,6 @@ def may_be_plain(registry: str, plain_http: AbstractSet[str]) -> bool:
     """Whether the registry, HOST[:PORT], may be spoken to without TLS."""
     host = registry.rpartition(":")[0] if registry.rpartition(":")[2].isdigit() else registry
     return registry in plain_http or is_loopback(host.strip("[]"))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether the host is this machine by its very name."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _has_port(url: httpx2.URL) -> bool:

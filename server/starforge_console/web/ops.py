@@ -1,12 +1,12 @@
 """Routes for whoever runs the console: whether it works, and its figures."""
 
-import ipaddress
 from typing import Final
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
+from starforge.contract.addresses import is_loopback
 from starforge_console.accounts.sign_in import check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.ledger.fleets import list_fleets
@@ -36,9 +36,4 @@ async def show_figures(services: Services, request: Request) -> Response:
 
 def _is_of_this_machine(request: Request) -> bool:
     """Whether a process of this machine asks for itself; a proxy here says for whom it asks."""
-    if not _FORWARDED.isdisjoint(request.headers.keys()):
-        return False
-    try:
-        return ipaddress.ip_address(peer_of(request)).is_loopback
-    except ValueError:
-        return False
+    return _FORWARDED.isdisjoint(request.headers.keys()) and is_loopback(peer_of(request))

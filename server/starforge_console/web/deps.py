@@ -165,6 +165,12 @@ async def submitter_of(account: Annotated[Account, Depends(reader_of)]) -> Accou
     return account
 
 
+async def administrator_of(account: Annotated[Account, Depends(reader_of)]) -> Account:
+    """Whoever asks, signed in and allowed to administer."""
+    check_scope(account, Scope.ADMIN)
+    return account
+
+
 def peer_of(request: Request) -> str:
     """The address that the request came from."""
     return request.client.host if request.client is not None else "unknown"
@@ -174,3 +180,4 @@ Services = Annotated[ApiServices, Depends(services_of)]
 Polls = Annotated[LongPolls, Depends(polls_of)]
 Reader = Annotated[Account, Depends(reader_of)]
 Submitter = Annotated[Account, Depends(submitter_of)]
+Administrator = Annotated[Account, Depends(administrator_of)]

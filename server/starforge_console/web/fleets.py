@@ -25,15 +25,12 @@ from starforge.contract.fleets import (
 )
 from starforge.contract.ids import parse_attempt_id
 from starforge.errors import Unavailable
-from starforge_console.accounts.sign_in import check_scope
-from starforge_console.accounts.tokens import Scope
 from starforge_console.fleets.join_lines import build_join_lines
 from starforge_console.fleets.served import build_fleet
-from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.gpu_series import AddedSeries
 from starforge_console.ledger.join_tokens import JoinToken
 from starforge_console.ledger.nodes import NodeRow
-from starforge_console.web.deps import Reader, reader_of
+from starforge_console.web.deps import Administrator, Reader
 from starforge_console.web.fleet_views import FleetServices, build_summary, load_detail, load_details
 from starforge_console.web.install import Ways
 from starforge_console.web.problems import problem_responses
@@ -53,14 +50,7 @@ async def fleet_services_of(request: Request) -> FleetServices:
     return services
 
 
-async def administrator_of(account: Annotated[Account, Depends(reader_of)]) -> Account:
-    """Whoever asks, signed in and allowed to administer."""
-    check_scope(account, Scope.ADMIN)
-    return account
-
-
 Fleets = Annotated[FleetServices, Depends(fleet_services_of)]
-Administrator = Annotated[Account, Depends(administrator_of)]
 
 
 @router.get("/fleets", responses=problem_responses(*_READ))

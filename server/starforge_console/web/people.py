@@ -10,8 +10,7 @@ from starforge.contract.quotas import Held, QuotaList, QuotaView
 from starforge_console.domain.quota import Holder, HolderKind, Limit
 from starforge_console.ledger.people import Person
 from starforge_console.web.caller import show_quota
-from starforge_console.web.deps import Services
-from starforge_console.web.fleets import Administrator
+from starforge_console.web.deps import Administrator, Services
 from starforge_console.web.problems import problem_responses
 
 _CHANGED: Final = (401, 403, 404, 413)

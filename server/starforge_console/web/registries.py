@@ -6,8 +6,7 @@ from starlette.responses import Response
 from starforge.contract.launch import RegistryLogin, Secret
 from starforge.contract.registries import RegistryLoginList, RegistryLoginView, SetRegistryLogin
 from starforge_console.ledger.registry_credentials import RegistryCredential
-from starforge_console.web.deps import Services
-from starforge_console.web.fleets import Administrator
+from starforge_console.web.deps import Administrator, Services
 from starforge_console.web.problems import problem_responses
 
 router = APIRouter(tags=["administration"])

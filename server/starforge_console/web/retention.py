@@ -17,8 +17,7 @@ from starforge.contract.retention import (
 )
 from starforge_console.domain.retention import Removal
 from starforge_console.retention.collector import Collector, Outcome
-from starforge_console.web.deps import Services
-from starforge_console.web.fleets import Administrator
+from starforge_console.web.deps import Administrator, Services
 from starforge_console.web.problems import problem_responses
 
 HOUR_S: Final = 3600.0

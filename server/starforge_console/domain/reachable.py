@@ -10,6 +10,8 @@ from starforge.errors import InputError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+_UNICAST: Final = ipaddress.ip_network("2000::/3")
+"""Whatever is public of IPv6 lies in it; outside are forms that stand for other addresses, and what nobody gave out."""
 _SCHEMES: Final = frozenset({"http", "https"})
 _DEFAULT_PORT: Final = {"http": 80, "https": 443}
 
@@ -43,6 +45,8 @@ def _may_be_called(address: Address, allowed: tuple[Network, ...]) -> bool:
     meant = _unwrap(address)
     if any(one in network for network in allowed for one in (address, meant)):
         return True
+    if meant.version == _UNICAST.version and meant not in _UNICAST:
+        return False
     return meant.is_global and not meant.is_multicast
 
 

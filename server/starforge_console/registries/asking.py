@@ -5,13 +5,13 @@ does not answer is kept longer, so that not each of them waits for it.
 """
 
 import asyncio
-import ssl
 from typing import Final, Protocol, TypeVar
 
 import httpx2
 
 from starforge.contract.launch import RegistryLogin
 from starforge.errors import StarForgeError
+from starforge.trust.authorities import Authorities
 from starforge_console.clock import Clock
 from starforge_console.domain.images import (
     ImageAnswer,
@@ -59,7 +59,7 @@ class Registries:
         self._kept: dict[ImageQuestion, tuple[float, Resolved]] = {}
         self._silent: dict[str, tuple[float, NotAnswered]] = {}
         self._asking: dict[ImageQuestion, asyncio.Task[ImageAnswer]] = {}
-        self._trusted: ssl.SSLContext | None = None
+        self._authorities = Authorities()
 
     def is_asked(self, registry: str) -> bool:
         """Whether the registry is asked at all: the one of names without a registry only where somebody wished it."""
@@ -121,7 +121,7 @@ class Registries:
             async with (
                 asyncio.timeout(timeout_s),
                 httpx2.AsyncClient(
-                    timeout=timeout_s, verify=await self._load_trusted(), trust_env=not place.is_local
+                    timeout=timeout_s, verify=await self._authorities.load(), trust_env=not place.is_local
                 ) as client,
             ):
                 conversation = Conversation(client, place, login)
@@ -133,12 +133,6 @@ class Registries:
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             why = shorten(str(error)) or type(error).__name__
         return NotAnswered(conversation.mask(why) if conversation is not None else why, is_general=True)
-
-    async def _load_trusted(self) -> ssl.SSLContext:
-        """Whom TLS trusts, read once: it takes tens of milliseconds."""
-        if self._trusted is None:
-            self._trusted = await asyncio.to_thread(httpx2.create_ssl_context)
-        return self._trusted
 
     def _keep(self, question: ImageQuestion, answer: ImageAnswer) -> None:
         """Neither a refusal nor an absence is kept: whoever mends it submits again at once."""

@@ -1,9 +1,10 @@
 """One POST to a webhook: signed, to an address that may be called and no other, bounded in time, redirected nowhere."""
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
@@ -13,6 +14,7 @@ import httpx2
 import starforge
 from starforge.contract.launch import Secret
 from starforge.contract.webhooks import HEADER_DELIVERY, HEADER_SIGNATURE, HEADER_TIMESTAMP, WebhookMessage, sign
+from starforge.trust.authorities import Authorities
 from starforge.wording import cut_middle
 from starforge_console.accounts.vault import Vault
 from starforge_console.clock import Clock
@@ -50,12 +52,25 @@ class WebhookParts:
     wakeups: Wakeups
 
 
+async def resolve(host: str, port: int) -> Sequence[Address]:
+    """The addresses of a host, best first, as the system says. Raises OSError and UnicodeError."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [ipaddress.ip_address(str(address[0]).partition("%")[0]) for *_, address in found]
+
+
 class Sender:
     """Sends messages; knows no webhooks."""
 
-    def __init__(self, settings: WebhookSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: WebhookSettings,
+        clock: Clock,
+        resolve: Callable[[str, int], Awaitable[Sequence[Address]]] = resolve,
+    ) -> None:
         self._settings = settings
         self._clock = clock
+        self._resolve = resolve
+        self._authorities = Authorities()
 
     async def send(self, url: str, secret: Secret, message: WebhookMessage) -> Answered:
         """POST the message once. Whatever comes of it is an answer; nothing is raised."""
@@ -72,14 +87,14 @@ class Sender:
         host, port = parse_target(url)
         try:
             async with asyncio.timeout(self._settings.webhook_timeout_s):
-                addresses = await _resolve(host, port)
+                addresses = await self._resolve(host, port)
         except (TimeoutError, OSError, UnicodeError):
             return ""  # each delivery looks again, and its error is shown
         return self._explain(host, addresses)
 
     async def _post(self, url: str, secret: Secret, message: WebhookMessage) -> Answered:
         host, port = parse_target(url)
-        addresses = await _resolve(host, port)
+        addresses = await self._resolve(host, port)
         refused = self._explain(host, addresses)
         if refused:
             return Answered(None, refused)
@@ -92,16 +107,24 @@ class Sender:
             HEADER_TIMESTAMP: str(now),
             HEADER_SIGNATURE: sign(secret, now, body),
         }
-        # A proxy would resolve the name anew, and so would a second look: the very address that was checked is called.
-        extensions = {"sni_hostname": host}
-        async with (
-            httpx2.AsyncClient(trust_env=False, follow_redirects=False, timeout=None) as client,
-            client.stream(
-                "POST", _pin(url, addresses[0], port), content=body, headers=headers, extensions=extensions
-            ) as answer,
-        ):
-            status = answer.status_code  # what it says beside is not read
+        # A proxy would resolve the name anew, and so would a second look: the very addresses that were checked are
+        # called. The certificate must be the name's.
+        pinned = [_pin(url, address, port) for address in addresses]
+        requests = [
+            httpx2.Request("POST", one, content=body, headers=headers, extensions={"sni_hostname": host})
+            for one in pinned
+        ]
+        status = await self._post_first(requests)
         return Answered(status, "" if status in _SUCCESSES else f"answered with the status {status}")
+
+    async def _post_first(self, requests: Sequence[httpx2.Request]) -> int:
+        """The status from the first place that a connection leads to; one that was sent is not sent elsewhere."""
+        verify = await self._authorities.load()
+        async with httpx2.AsyncClient(verify=verify, trust_env=False, follow_redirects=False, timeout=None) as client:
+            for request in requests[:-1]:
+                with contextlib.suppress(httpx2.ConnectError):
+                    return await _post_once(client, request)
+            return await _post_once(client, requests[-1])
 
     def _explain(self, host: str, addresses: Sequence[Address]) -> str:
         refused = find_refused(addresses, self._settings.allowed)
@@ -110,9 +133,10 @@ class Sender:
         return f"{host} is {refused}, which is not public: an administrator can allow it (FORGE_WEBHOOK_ALLOW)"
 
 
-async def _resolve(host: str, port: int) -> Sequence[Address]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [ipaddress.ip_address(str(address[0]).partition("%")[0]) for *_, address in found]
+async def _post_once(client: httpx2.AsyncClient, request: httpx2.Request) -> int:
+    answer = await client.send(request, stream=True)  # what it says beside its status is not read
+    await answer.aclose()
+    return answer.status_code
 
 
 def _pin(url: str, address: Address, port: int) -> str:

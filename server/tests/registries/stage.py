@@ -1,30 +1,23 @@
 """A registry that a test plays itself, on loopback, in plain HTTP and over TLS behind a proxy, for any host's name."""
 
 import contextlib
-import datetime as dt
 import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
 from e2e.support.owned import owned_folder
+from server.tests.certificates import make_certificate
 
 HOSTS: Final = ("registry.example", "auth.example", "other.example", "registry-1.docker.io")
 VERSION: Final = {"Docker-Distribution-Api-Version": "registry/2.0"}
 INDEX: Final = "application/vnd.oci.image.index.v1+json"
-_DAY: Final = dt.timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +84,7 @@ def _own_certificate() -> Iterator[tuple[Path, ssl.SSLContext]]:
     """A certificate for HOSTS, which trusts itself, in a file and as a server's context."""
     with owned_folder() as folder:
         file = folder / "certificate.pem"
-        file.write_bytes(_make_certificate())
+        file.write_bytes(make_certificate(*HOSTS))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file)
         yield file, context
@@ -186,20 +179,3 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
     for end in (source, target):
         with contextlib.suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
-
-
-@cache
-def _make_certificate() -> bytes:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "played registries")])
-    now = dt.datetime.now(dt.UTC)
-    names = x509.SubjectAlternativeName([x509.DNSName(host) for host in HOSTS])
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - _DAY, now + _DAY)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(names, critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    private: Any = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
-    return bytes(private + certificate.public_bytes(pem))

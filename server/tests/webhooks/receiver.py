@@ -3,11 +3,13 @@
 import hashlib
 import hmac
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 DEADLINE_S = 20.0
@@ -104,12 +106,21 @@ class _Handler(BaseHTTPRequestHandler):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A sender that went away in the middle is a part of the tests."""
+
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
+def receiving(certificate: Path | None = None) -> Iterator[Receiver]:
+    """A receiver in plain HTTP, or over TLS with the key and certificate in a file."""
     receiver = Receiver()
     server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"receiver": receiver}))
     receiver.url = f"http://127.0.0.1:{server.server_address[1]}"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        receiver.url = f"https://localhost:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

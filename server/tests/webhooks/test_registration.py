@@ -32,6 +32,7 @@ LINK_LOCAL = "http://169.254.169.254/latest/meta-data"
             "224.0.0.1",
         ),
         *("::1", "fe80::1", "fc00::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "::"),
+        *("::127.0.0.1", "64:ff9b:1::7f00:1", "fec0::1", "4000::1"),
     ],
 )
 def test_addresses_that_are_not_public_are_refused_in_every_spelling(address: str) -> None:
@@ -91,24 +92,6 @@ def test_a_private_address_is_refused_unless_it_is_allowed(
         assert receiver.arrived == []
     finally:
         close_console(console)
-
-
-def test_a_name_that_leads_to_a_private_address_later_is_refused_at_the_delivery(
-    console: ConsoleUnderTest, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    headers = console.add_user("ann")
-    added = console.client(headers).post("/api/v1/webhooks", json={"url": receiver.url}).json()["webhook"]
-    # The same ledger under a console that allows nothing.
-    monkeypatch.delenv("FORGE_WEBHOOK_ALLOW")
-    (tmp_path / "strict").mkdir()
-    strict = build_console(tmp_path / "strict")
-    try:
-        console.services.webhooks._sender = strict.services.webhooks._sender
-        done = console.client(headers).post(f"/api/v1/webhooks/{added['id']}/test").json()
-    finally:
-        close_console(strict)
-    assert (done["status"], receiver.arrived) == (None, [])
-    assert "not public" in done["error"]
 
 
 def test_a_ping_is_sent_at_once_signed_and_told_of(console: ConsoleUnderTest, receiver: Receiver) -> None:

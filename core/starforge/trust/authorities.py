@@ -25,8 +25,9 @@ class Authorities:
 
     def _load_now(self) -> ssl.SSLContext:
         with self._lock:
-            known = self._context = self._context or _read()
-            return known
+            context = self._context or _read()
+            self._context = context
+            return context
 
 
 def _read() -> ssl.SSLContext:

@@ -21,7 +21,9 @@ class Authorities:
             OSError: `SSL_CERT_FILE` cannot be read, or holds no certificates; the next call tries again.
 
         """
-        return self._context or await asyncio.to_thread(self._load_now)
+        if self._context is not None:
+            return self._context
+        return await asyncio.to_thread(self._load_now)
 
     def _load_now(self) -> ssl.SSLContext:
         with self._lock:

@@ -66,9 +66,7 @@ def read_events(content: bytes, at: int) -> Events:
             kind, read.at = _KIND.decode(line).kind, offset
             if kind in _DECODERS:
                 _DECODERS[kind].decode(line).tell(read)
-        except _FAULTS as error:
-            _drop(read, offset, error)
-        except ValueError as error:
+        except (*_FAULTS, ValueError) as error:
             _drop(read, offset, error)
     return read
 

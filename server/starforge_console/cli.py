@@ -231,6 +231,28 @@ def remove_quota(user: str | None, team: str | None) -> None:
 
 
 @main.group(cls=_Commands)
+def vault() -> None:
+    """What users and administrators trust the console with, sealed."""
+
+
+@vault.command("forget-unreadable")
+@click.option("--apply", "is_applied", is_flag=True, help="Give it up; without this nothing is changed.")
+def forget_unreadable(*, is_applied: bool) -> None:
+    """List every secret, login and webhook that the key in vault-key does not open, and give it up.
+
+    While there is any, nothing new is sealed: put back, the old key opens it again. This is for a key that is lost for
+    good. Secrets and logins go, webhooks are switched off. The console may be running.
+    """
+    from starforge_console.accounts.vault import KEY_FILE, open_vault  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.accounts.vault_command import forget_unreadable  # noqa: PLC0415 - the same
+
+    settings = _load_settings()
+    with _open_ledger(settings) as ledger:
+        key_file = settings.paths.console_state_dir / KEY_FILE
+        forget_unreadable(ledger, open_vault(key_file, ledger), time.time(), is_applied=is_applied)
+
+
+@main.group(cls=_Commands)
 def wheelhouse() -> None:
     """Wheels that machines install forgelet from."""
 

@@ -20,6 +20,7 @@ StarForgeError
     ├── LedgerBusy           (Busy) too many writes wait: repeat after `retry_after_s`
     ├── LedgerFailed         the ledger's disk refused: its administrator must look
     └── VaultUnusable        the key of the vault cannot be read: its administrator must look
+        └── VaultKeyLost     it is gone or another one: put it back, or give up what it sealed
 """
 
 from typing import Final
@@ -138,6 +139,12 @@ class VaultUnusable(Unavailable):
     """The key of the vault cannot be read or made."""
 
     code = "vault_unusable"
+
+
+class VaultKeyLost(VaultUnusable):
+    """The key that sealed what is kept is gone or another one, so that nothing is sealed for now."""
+
+    code = "vault_key_lost"
 
 
 HTTP_STATUS: Final[dict[type[StarForgeError], int]] = {

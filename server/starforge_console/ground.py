@@ -1,19 +1,22 @@
 """What every part of the console stands on: its databases, its clock, and what is one for the whole process."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
 from prometheus_client import CollectorRegistry
 
 from starforge_console.accounts.registry_logins import RegistryLogins
 from starforge_console.accounts.vault import KEY_FILE as VAULT_KEY_FILE
-from starforge_console.accounts.vault import Vault
+from starforge_console.accounts.vault import Vault, open_vault
 from starforge_console.assembly.capsule import store_runner
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.assembly.secrets import AttemptSecrets
 from starforge_console.clock import SystemClock
+from starforge_console.errors import VaultUnusable
 from starforge_console.fleets.directory import Directory
 from starforge_console.fleets.hardware import HardwareRegistry
 from starforge_console.fleets.install import LEDGER_FILE, SERIES_FILE, Install, load_install, prepare_state
@@ -23,6 +26,8 @@ from starforge_console.registries.asking import Registries
 from starforge_console.settings.console import ConsoleSettings
 from starforge_console.telemetry.metrics import LoopFigures
 from starforge_console.wakeups import Wakeups
+
+_log = structlog.get_logger("vault")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +62,7 @@ async def open_ground(settings: ConsoleSettings) -> AsyncIterator[Ground]:
     wakeups.bind()
     ledger, series = Database(state_dir / LEDGER_FILE, "ledger"), Database(state_dir / SERIES_FILE, "series")
     figures = CollectorRegistry()
-    clock, vault = SystemClock(), Vault(state_dir / VAULT_KEY_FILE)
+    clock, vault = SystemClock(), open_vault(state_dir / VAULT_KEY_FILE, ledger)
     try:
         hardware, directory = HardwareRegistry(ledger, clock), Directory(ledger, clock)
         await hardware.load()
@@ -66,6 +71,7 @@ async def open_ground(settings: ConsoleSettings) -> AsyncIterator[Ground]:
         await logins.load()
         registries = Registries(settings.registry, logins, clock)
         logins.tell(registries.forget)
+        await asyncio.to_thread(_check_vault, vault)
         yield Ground(
             settings=settings,
             storage=StorageLayout(settings.storage_root),
@@ -88,3 +94,11 @@ async def open_ground(settings: ConsoleSettings) -> AsyncIterator[Ground]:
     finally:
         ledger.close()
         series.close()
+
+
+def _check_vault(vault: Vault) -> None:
+    """Say at the start what would otherwise show at somebody's launch; without the vault all else is served."""
+    try:
+        vault.check()
+    except VaultUnusable as error:
+        _log.error(error.what, why=error.why, next_step=error.next_step)

@@ -10,9 +10,11 @@ from starforge.errors import InputError, NotFound
 from starforge_console.accounts.vault import Vault
 from starforge_console.clock import Clock
 from starforge_console.domain.images import parse_registry
+from starforge_console.errors import SealBroken
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.registry_credentials import (
     RegistryCredential,
+    binding_of_login,
     list_credentials,
     put_credential,
     remove_credential,
@@ -49,10 +51,19 @@ class RegistryLogins:
 
     async def find_login(self, registry: str) -> RegistryLogin | None:
         """The login for the registry, or None. Raises SealBroken, VaultUnusable."""
+        try:
+            return await self._open_login(registry)
+        except SealBroken:
+            await self.load()  # it may have been given up meanwhile, by a command beside this process
+            return await self._open_login(registry)
+
+    async def _open_login(self, registry: str) -> RegistryLogin | None:
         kept = self._kept.get(registry)
         if kept is None:
             return None
-        password = await asyncio.to_thread(self._vault.unseal, kept.sealed, bound_to=_bind(registry, kept.username))
+        password = await asyncio.to_thread(
+            self._vault.unseal, kept.sealed, bound_to=binding_of_login(registry, kept.username)
+        )
         return RegistryLogin(username=kept.username, password=password)
 
     async def put(self, registry: str, login: RegistryLogin, by: str) -> RegistryCredential:
@@ -65,7 +76,9 @@ class RegistryLogins:
         """
         named = parse_registry(registry)
         _check(login)
-        sealed = await asyncio.to_thread(self._vault.seal, login.password, bound_to=_bind(named, login.username))
+        sealed = await asyncio.to_thread(
+            self._vault.seal, login.password, bound_to=binding_of_login(named, login.username)
+        )
         kept = RegistryCredential(
             registry=named, username=login.username, sealed=sealed, set_at=self._clock.now(), set_by=by
         )
@@ -83,11 +96,6 @@ class RegistryLogins:
     async def _reload(self, registry: str) -> None:
         await self.load()
         self._changed(registry)
-
-
-def _bind(registry: str, username: str) -> str:
-    """What a password is sealed for: in another row, or under another name, it opens nothing."""
-    return f"registry {registry} {username}"
 
 
 def _check(login: RegistryLogin) -> None:

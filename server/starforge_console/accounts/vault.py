@@ -1,14 +1,19 @@
 """The vault: seals what users and administrators trust the console with, so that a copy of the ledger gives nothing."""
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from starforge.contract.launch import Secret
 from starforge.durable import write_once
-from starforge_console.errors import SealBroken, VaultUnusable
+from starforge.wording import count_of
+from starforge_console.errors import SealBroken, VaultKeyLost, VaultUnusable
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.sealed import DROPPED, SealedRow, list_sealed
 
 KEY_FILE: Final = "vault-key"
+FORGET: Final = "starforge-console vault forget-unreadable"
 _KEY_BYTES: Final = 32
 
 
@@ -16,14 +21,23 @@ class Vault:
     """Seals and opens values with the key in one file (0600), which the first sealing makes.
 
     The key lies beside the ledger and never in it. It is read at each use: a key that was put back from a copy works at
-    once. Both methods wait for the disk.
+    once. Nothing is sealed while something is kept that the key does not open: of two keys each would open a part, and
+    whichever is put back would lose the other's. All methods wait for the disk.
     """
 
-    def __init__(self, key_file: Path) -> None:
+    def __init__(self, key_file: Path, list_kept: Callable[[bytes], Sequence[SealedRow]]) -> None:
+        """`list_kept` gives what is kept sealed and does not begin with those bytes."""
         self._key_file = key_file
+        self._list_kept = list_kept
 
     def seal(self, value: Secret, *, bound_to: str) -> bytes:
-        """`value` for the ledger; it opens again only as what belongs to `bound_to`. Raises VaultUnusable."""
+        """`value` for the ledger; it opens again only as what belongs to `bound_to`.
+
+        Raises:
+            VaultKeyLost: something is kept that the key does not open, or there is no key for it.
+            VaultUnusable: the key cannot be read or made now.
+
+        """
         from starforge.trust.sealing import seal  # noqa: PLC0415 - most starts of the console seal nothing
 
         return seal(self._load_or_make_key(), value.reveal().encode(), bound_to)
@@ -32,12 +46,14 @@ class Vault:
         """What was sealed.
 
         Raises:
-            SealBroken: the key is gone or another one: what was sealed is lost, and has to be set again.
+            SealBroken: the key is gone or another one: what was sealed is lost, unless the key is put back.
             VaultUnusable: the key cannot be read now.
 
         """
         from starforge.trust.sealing import NotOpened, unseal  # noqa: PLC0415 - as above
 
+        if sealed == DROPPED:
+            raise self._broken("it was given up when its key was lost")
         try:
             return Secret(unseal(self._load_key(), sealed, bound_to).decode())
         except FileNotFoundError as error:
@@ -45,13 +61,43 @@ class Vault:
         except NotOpened as error:
             raise self._broken(f"the key in {self._key_file} is not the one it was sealed with") from error
 
-    def _load_or_make_key(self) -> bytes:
+    def list_unreadable(self) -> Sequence[SealedRow]:
+        """Everything kept that does not open now. Raises VaultUnusable: whether it opens cannot be said."""
+        kept = self._list_kept(DROPPED)
         try:
-            if not self._key_file.exists():
-                write_once(self._key_file, os.urandom(_KEY_BYTES), 0o600)
+            return self._without_those_it_opens(self._load_key(), kept)
+        except FileNotFoundError:
+            return kept
+
+    def check(self) -> None:
+        """Raise what a sealing would raise now: VaultKeyLost or VaultUnusable. Makes no key."""
+        self._find_key()
+
+    def _load_or_make_key(self) -> bytes:
+        key = self._find_key()
+        if key is not None:
+            return key
+        try:
+            write_once(self._key_file, os.urandom(_KEY_BYTES), 0o600)
             return self._load_key()
         except OSError as error:
             raise self._unusable(str(error)) from error
+
+    def _find_key(self) -> bytes | None:
+        """The key, which opens everything that is kept; None where nothing is kept and no key was made yet."""
+        try:
+            key = self._load_key()
+        except FileNotFoundError as error:
+            kept = self._list_kept(DROPPED)
+            if kept:
+                raise self._lost(f"{self._key_file} is gone", kept) from error
+            return None
+        from starforge.trust.sealing import build_head  # noqa: PLC0415 - as above
+
+        foreign = self._without_those_it_opens(key, self._list_kept(build_head(key)))
+        if foreign:
+            raise self._lost(f"the key in {self._key_file} is another one", foreign)
+        return key
 
     def _load_key(self) -> bytes:
         try:
@@ -64,16 +110,40 @@ class Vault:
             raise self._unusable(f"it holds {len(key)} bytes, not a key of {_KEY_BYTES}")
         return key
 
+    def _without_those_it_opens(self, key: bytes, rows: Sequence[SealedRow]) -> Sequence[SealedRow]:
+        from starforge.trust.sealing import NotOpened, unseal  # noqa: PLC0415 - as above
+
+        unreadable = []
+        for row in rows:
+            try:
+                unseal(key, row.sealed, row.bound_to)
+            except NotOpened:
+                unreadable.append(row)
+        return unreadable
+
     def _broken(self, why: str) -> SealBroken:
         return SealBroken(
             "a secret that is kept here cannot be opened",
             why=why,
-            next_step=f"set the secret again, or have the administrator put {self._key_file.name} back from a copy",
+            next_step=f"have the administrator put {self._key_file.name} back from a copy, or set the secret again",
+        )
+
+    def _lost(self, why: str, unreadable: Sequence[SealedRow]) -> VaultKeyLost:
+        return VaultKeyLost(
+            "the console seals nothing now",
+            why=f"{why}, and it keeps {count_of(len(unreadable), 'value')} sealed that only the old key opens",
+            next_step=f"have the administrator put {self._key_file.name} back from a copy, or, if it is lost for good,"
+            f" run '{FORGET}' on the console's machine",
         )
 
     def _unusable(self, why: str) -> VaultUnusable:
         return VaultUnusable(
             f"the key {self._key_file} cannot be used",
             why=why,
-            next_step="put it back from a copy; without one remove it, and have every secret set again",
+            next_step=f"put it back from a copy; if it is lost for good, remove the file and run '{FORGET}'",
         )
+
+
+def open_vault(key_file: Path, ledger: Database) -> Vault:
+    """The vault of what is sealed in the ledger."""
+    return Vault(key_file, lambda but: ledger.read_now(lambda c: list_sealed(c, but)))

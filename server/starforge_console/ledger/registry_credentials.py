@@ -19,6 +19,11 @@ class RegistryCredential:
     set_by: str
 
 
+def binding_of_login(registry: str, username: str) -> str:
+    """What a password is sealed for: in another row, or under another name, it opens nothing."""
+    return f"registry {registry} {username}"
+
+
 def list_credentials(connection: Connection) -> Sequence[RegistryCredential]:
     """All of them, by registry."""
     rows = connection.execute(select(registry_credentials).order_by(registry_credentials.c.registry)).mappings().all()

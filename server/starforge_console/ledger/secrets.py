@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, exists, insert, select, update
 
 from starforge.contract.ids import AttemptId, JobId
 from starforge.errors import Conflict
@@ -82,9 +82,8 @@ def drop_secret(connection: Connection, user_id: int, name: str) -> bool:
 
 def find_secrets(connection: Connection, to: Recipient, names: Collection[str]) -> Sequence[SealedSecret]:
     """Which of `names` the owner has set: as the attempt was given them before, whatever was set meanwhile."""
-    given = load_given(connection, to.attempt)
-    if given or not names:
-        return given
+    if not names or _was_given(connection, to.attempt):
+        return load_given(connection, to.attempt)
     owner = connection.execute(select(jobs.c.user_id).where(jobs.c.id == to.job)).scalar_one()
     rows = connection.execute(
         select(user_secrets)
@@ -96,7 +95,7 @@ def find_secrets(connection: Connection, to: Recipient, names: Collection[str]) 
 
 def keep_given(connection: Connection, to: Recipient, secrets: Sequence[SealedSecret], now: float) -> None:
     """Keep what the attempt is given, and tell it in the timeline; said again it changes nothing."""
-    if not secrets or load_given(connection, to.attempt):
+    if not secrets or _was_given(connection, to.attempt):
         return
     rows = [{"attempt": to.attempt, "name": one.name, "set_at": one.set_at, "sealed": one.sealed} for one in secrets]
     connection.execute(insert(attempt_secrets), rows)
@@ -133,3 +132,8 @@ def list_given(connection: Connection, job_id: str) -> Mapping[str, Sequence[Sec
 def forget_given(connection: Connection, attempt: AttemptId) -> None:
     """Keep of what the attempt was given nothing but the names and when they were set."""
     connection.execute(update(attempt_secrets).where(attempt_secrets.c.attempt == attempt).values(sealed=None))
+
+
+def _was_given(connection: Connection, attempt: AttemptId) -> bool:
+    """Whether it was given any, also when what it was given is kept no longer."""
+    return connection.execute(select(exists().where(attempt_secrets.c.attempt == attempt))).scalar_one()

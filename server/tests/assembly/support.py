@@ -18,7 +18,7 @@ from starforge.contract.launch import Network, PoolRequest, RegistryLogin
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge.errors import StarForgeError
 from starforge.recipes.catalog import load_catalog
-from starforge_console.accounts.vault import Vault
+from starforge_console.accounts.vault import open_vault
 from starforge_console.assembly.assembler import Assembler, AssemblySettings
 from starforge_console.assembly.capsule import store_runner
 from starforge_console.assembly.images import AttemptImages
@@ -144,7 +144,7 @@ async def open_yard(
         ingest_url=INGEST_URL,
         job_user=OWNER,
         token_key=b"k" * 32,
-        secrets=AttemptSecrets(ledger, Vault(folder / "vault-key"), HandClock()),
+        secrets=AttemptSecrets(ledger, open_vault(folder / "vault-key", ledger), HandClock()),
         images=AttemptImages(KnownRegistries()),
     )
     try:

@@ -12,9 +12,10 @@ from server.tests.assembly.support import ATTEMPT, INPUTS, SPEC, Yard, in_flight
 from server.tests.assembly.test_digests import begin
 from starforge.contract.launch import Secret
 from starforge.errors import LaunchRefused, NodeFault
-from starforge_console.accounts.vault import Vault
+from starforge_console.accounts.vault import open_vault
 from starforge_console.ledger.accounts import add_user
 from starforge_console.ledger.endings import note_cleaned
+from starforge_console.ledger.sealed import drop_sealed, list_sealed
 from starforge_console.ledger.secrets import SealedSecret, binding_of, drop_secret, load_given, put_secret
 from starforge_console.ledger.views import list_attempts, list_events
 
@@ -39,7 +40,8 @@ def in_yard(folder: Path, names: tuple[str, ...], go: Callable[[Yard], Awaitable
 
 
 async def keep(yard: Yard, name: str, value: str = VALUE, user_id: int = 1) -> None:
-    sealed = Vault(yard.storage.root.parent / "vault-key").seal(Secret(value), bound_to=binding_of(user_id, name))
+    vault = open_vault(yard.storage.root.parent / "vault-key", yard.ledger)
+    sealed = await asyncio.to_thread(vault.seal, Secret(value), bound_to=binding_of(user_id, name))
     secret = SealedSecret(user_id=user_id, name=name, set_at=SET_AT, sealed=sealed)
     await yard.ledger.write(lambda c: put_secret(c, secret, MOST))
 
@@ -115,6 +117,22 @@ def test_a_secret_that_cannot_be_opened_refuses_the_launch_by_name(tmp_path: Pat
     in_yard(tmp_path, ("HF_TOKEN",), go)
 
 
+def test_an_attempt_whose_values_were_given_up_is_given_no_other_ones(tmp_path: Path) -> None:
+    async def go(yard: Yard) -> None:
+        await keep(yard, "HF_TOKEN")
+        await yard.assembler.prepare(in_flight())
+        (tmp_path / "vault-key").unlink()
+        for row in await yard.ledger.read(list_sealed):
+            await yard.ledger.write(lambda c, row=row: drop_sealed(c, row, 9.0))  # type: ignore[misc] # mypy sees no type in a default
+        await keep(yard, "HF_TOKEN", "another value by now")
+        with pytest.raises(LaunchRefused, match="secret HF_TOKEN is not there any more"):
+            await yard.assembler.prepare(in_flight())
+        (attempt,) = await yard.ledger.read(lambda c: list_attempts(c, in_flight().id))
+        assert [one.name for one in attempt.secrets] == ["HF_TOKEN"]
+
+    in_yard(tmp_path, ("HF_TOKEN",), go)
+
+
 def test_a_vault_that_cannot_be_used_now_keeps_the_job_waiting(tmp_path: Path) -> None:
     async def go(yard: Yard) -> None:
         await keep(yard, "HF_TOKEN")
@@ -130,7 +148,8 @@ def test_a_vault_that_cannot_be_used_now_keeps_the_job_waiting(tmp_path: Path) -
 
 def test_a_sealed_value_of_another_user_opens_for_nobody_else(tmp_path: Path) -> None:
     async def go(yard: Yard) -> None:
-        sealed = Vault(tmp_path / "vault-key").seal(Secret(VALUE), bound_to=binding_of(2, "HF_TOKEN"))
+        vault = open_vault(tmp_path / "vault-key", yard.ledger)
+        sealed = vault.seal(Secret(VALUE), bound_to=binding_of(2, "HF_TOKEN"))
         stolen = SealedSecret(user_id=1, name="HF_TOKEN", set_at=SET_AT, sealed=sealed)
         await yard.ledger.write(lambda c: put_secret(c, stolen, MOST))
         with pytest.raises(LaunchRefused):

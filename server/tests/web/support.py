@@ -20,7 +20,7 @@ from starforge_console.accounts.registry_logins import RegistryLogins
 from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.accounts.tokens import make_personal_token, make_sign_in_code, scopes_of_role
-from starforge_console.accounts.vault import Vault
+from starforge_console.accounts.vault import Vault, open_vault
 from starforge_console.admission.admit import Admission
 from starforge_console.admission.published import build_published
 from starforge_console.admission.snapshot import AdmissionSources
@@ -227,7 +227,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
     ledger.write_now(lambda c: add_fleet(c, local, clock.now()))
     blobs = BlobStore(storage, settings.policy.workspace_max_bytes, STORAGE_ID)
     catalog, hub = build_published(load_catalog(), settings.policy.methods), ToldHub()
-    registries, vault = ToldRegistries(), Vault(root / "vault-key")
+    registries, vault = ToldRegistries(), open_vault(root / "vault-key", ledger)
     sources = AdmissionSources(
         ledger=ledger,
         blobs=blobs,

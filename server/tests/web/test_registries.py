@@ -7,7 +7,7 @@ import pytest
 from server.tests.web.support import ConsoleUnderTest
 from starforge.errors import StarForgeError
 from starforge_console.accounts.registry_logins import RegistryLogins
-from starforge_console.accounts.vault import Vault
+from starforge_console.accounts.vault import open_vault
 from starforge_console.errors import SealBroken
 from starforge_console.ledger.registry_credentials import list_credentials
 
@@ -65,7 +65,7 @@ def test_a_password_is_sealed_and_read_again_after_a_restart(console: ConsoleUnd
     (row,) = ledger.read_now(list_credentials)
     assert PASSWORD.encode() not in row.sealed
     assert PASSWORD not in repr(row)
-    later = RegistryLogins(ledger, Vault(console.root / "vault-key"), clock)
+    later = RegistryLogins(ledger, open_vault(console.root / "vault-key", ledger), clock)
 
     async def find() -> str | None:
         await later.load()

@@ -10,7 +10,7 @@ import pytest
 
 from server.tests.web.support import ConsoleUnderTest, build_console, build_webhook_parts, close_console
 from server.tests.webhooks.receiver import DEADLINE_S, Receiver, receiving
-from starforge_console.accounts.vault import Vault
+from starforge_console.accounts.vault import open_vault
 from starforge_console.scheduler.loop import Loop
 from starforge_console.settings.webhooks import WebhookSettings
 from starforge_console.wakeups import JOBS, WEBHOOKS
@@ -78,7 +78,7 @@ class _Teller:
     async def _tell(self) -> None:
         services = self._console.services
         services.wakeups.bind()
-        vault = Vault(self._console.root / "vault-key")
+        vault = open_vault(self._console.root / "vault-key", services.ledger)
         parts = build_webhook_parts(services.ledger, vault, self._console.clock, services.wakeups, self._settings)
         dispatcher = Dispatcher(parts, self._settings, PUBLIC_URL)
         loop = Loop("webhooks", (JOBS, WEBHOOKS), services.wakeups, dispatcher.run_once)

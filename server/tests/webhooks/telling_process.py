@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from starforge_console.accounts.vault import Vault
+from starforge_console.accounts.vault import open_vault
 from starforge_console.clock import SystemClock
 from starforge_console.ledger.database import Database
 from starforge_console.scheduler.loop import Loop
@@ -17,9 +17,10 @@ from starforge_console.webhooks.sending import Sender, WebhookParts
 async def _run(root: Path) -> None:
     settings, clock, wakeups = WebhookSettings(), SystemClock(), Wakeups()
     wakeups.bind()
+    ledger = Database(root / "state" / "ledger.db", "ledger")
     parts = WebhookParts(
-        ledger=Database(root / "state" / "ledger.db", "ledger"),
-        vault=Vault(root / "vault-key"),
+        ledger=ledger,
+        vault=open_vault(root / "vault-key", ledger),
         sender=Sender(settings, clock),
         clock=clock,
         wakeups=wakeups,

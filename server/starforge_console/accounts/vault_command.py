@@ -1,0 +1,23 @@
+"""What `starforge-console vault forget-unreadable` does and prints."""
+
+from starforge.cli.output import note, say
+from starforge.wording import count_of
+from starforge_console.accounts.vault import Vault
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.sealed import drop_sealed
+
+
+def forget_unreadable(ledger: Database, vault: Vault, now: float, *, is_applied: bool) -> None:
+    """Print every sealed value that the key does not open; applied, each is given up. Raises VaultUnusable."""
+    unreadable = vault.list_unreadable()
+    if not unreadable:
+        note("the key opens everything that is kept")
+        return
+    for row in unreadable:
+        say(row.whose)
+    count = count_of(len(unreadable), "value")
+    if not is_applied:
+        note(f"{count} would be given up; nothing was changed: put vault-key back if there is a copy, or add --apply")
+        return
+    ledger.write_now(lambda c: [drop_sealed(c, row, now) for row in unreadable])
+    note(f"{count} given up: their owners set secrets again and add webhooks anew, you set logins of registries again")

@@ -26,6 +26,8 @@ _LOG_BYTES: Final = 96 << 20
 _CURVE_POINTS: Final = 1_000_000
 _DRAWN: Final = 1000
 _FASTER: Final = 50.0
+_READ_ROUNDS: Final = 25
+"""A drawing takes a few milliseconds, of which a busy machine makes twice as many: few rounds would tell of that."""
 _FAR: Final = 10**15
 _CONFLICT: Final = 409
 _OK: Final = 200
@@ -66,7 +68,7 @@ def curve_read(ground: Ground) -> list[Figure]:
             pairs = compare(
                 timed(lambda: rows.execute(_GROUP_BY).fetchall()),
                 timed(lambda: runner.run(curves.curve(job, "loss", _DRAWN))),
-                5,
+                _READ_ROUNDS,
             )
         finally:
             runner.run(stack.aclose())

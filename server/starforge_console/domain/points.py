@@ -47,9 +47,9 @@ class Columns:
         """A copy of the points `start` to `end`, counted from 0."""
         return Columns(self.steps[start:end], self.values[start:end], self.times[start:end])
 
-    def below(self, step: int) -> "Columns":
-        """A copy of the points whose step is lower than `step`."""
-        return self._pick([index for index, own in enumerate(self.steps) if own < step])
+    def between(self, first: float, end: float) -> "Columns":
+        """A copy of the points from step `first` on whose step is lower than `end`."""
+        return self._pick([index for index, own in enumerate(self.steps) if first <= own < end])
 
     def in_order(self) -> "Columns":
         """The points by step; points of one step stay in the order of arrival."""

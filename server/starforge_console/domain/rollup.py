@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ _INTEGERS: Final = (
     "nan_steps",
 )
 _FLOATS: Final = ("low_values", "low_times", "high_values", "high_times", "nan_times")
+ROW: Final = (*_INTEGERS, *_FLOATS)
+"""What a row holds, in order."""
 _WIDTH_BYTES: Final = 8
 ROW_BYTES: Final = _WIDTH_BYTES * (len(_INTEGERS) + len(_FLOATS))
 
@@ -61,14 +63,22 @@ class Rollup:
         for name, real in zip(_FLOATS, (low.value, low.time, high.value, high.time, nan.time), strict=True):
             getattr(self, name).append(real)
 
+    def add_rows(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Append chunks, each as what `ROW` names; None stands for what a chunk does not have."""
+        for name, column in zip(ROW, zip(*rows, strict=True), strict=False):
+            nothing = 0 if name in _INTEGERS else math.nan
+            getattr(self, name).extend(
+                [nothing if one is None else one for one in column] if None in column else column
+            )
+
     def pack(self) -> bytes:
         """The rows as bytes for `add_packed`, ROW_BYTES each."""
-        return b"".join(getattr(self, name).tobytes() for name in (*_INTEGERS, *_FLOATS))
+        return b"".join(getattr(self, name).tobytes() for name in ROW)
 
     def add_packed(self, packed: bytes) -> None:
         """Append the rows that `pack` gave."""
         size = len(packed) // ROW_BYTES * _WIDTH_BYTES
-        for index, name in enumerate((*_INTEGERS, *_FLOATS)):
+        for index, name in enumerate(ROW):
             getattr(self, name).frombytes(packed[index * size : (index + 1) * size])
 
     def pick(self, rows: Sequence[int]) -> "Rollup":
@@ -80,23 +90,26 @@ class Rollup:
         """Let `summary` stand for the chunk of this row."""
         one = Rollup.empty()
         one.add(self.numbers[row], self.attempts[row], summary)
-        for name in (*_INTEGERS, *_FLOATS):
+        for name in ROW:
             getattr(self, name)[row] = getattr(one, name)[0]
 
     @property
     def has_nan(self) -> bool:
         """Whether any point is NaN."""
-        return any(time == time for time in self.nan_times)  # noqa: PLR0124 - NaN alone differs from itself
+        return not all(map(math.isnan, self.nan_times))
 
-    def merge(self, start: int, end: int, *, has_nan: bool) -> list[Point]:
-        """The extremes of the rows `start` to `end`, and their first NaN; `has_nan` False: there is none."""
+    def list_extremes(self, bounds: Sequence[tuple[int, int]], *, has_nan: bool) -> list[tuple[int, float, float]]:
+        """(step, value, time) of the extremes of the rows `start` to `end` of each of `bounds`, and of their first NaN.
+
+        `has_nan` False: there is none.
+        """
         if has_nan:
-            return self._merge_slowly(range(start, end))
-        lows, highs = self.low_values[start:end], self.high_values[start:end]
-        row = start + lows.index(min(lows))
-        points = [Point(self.low_steps[row], self.low_values[row], self.low_times[row])]
-        row = start + highs.index(max(highs))
-        return [*points, Point(self.high_steps[row], self.high_values[row], self.high_times[row])]
+            return [point for start, end in bounds for point in self._merge_slowly(range(start, end))]
+        lows, highs = self.low_values.tolist(), self.high_values.tolist()
+        return [
+            *zip_points(self.low_steps, lows, self.low_times, find_places(min, lows, bounds)),
+            *zip_points(self.high_steps, highs, self.high_times, find_places(max, highs, bounds)),
+        ]
 
     def _merge_slowly(self, rows: range) -> list[Point]:
         numbers = [row for row in rows if not math.isnan(self.low_values[row])]
@@ -107,6 +120,24 @@ class Rollup:
             points.append(Point(self.high_steps[high], self.high_values[high], self.high_times[high]))
         nan = next((row for row in rows if not math.isnan(self.nan_times[row])), None)
         return points if nan is None else [*points, Point(self.nan_steps[nan], math.nan, self.nan_times[nan])]
+
+
+def find_places(
+    choose: Callable[[Iterable[float]], float], values: list[float], bounds: Sequence[tuple[int, int]]
+) -> list[int]:
+    """Where in each part of `values` the first of those stands that `choose`, min or max, takes. No value is NaN."""
+    if len(bounds) == len(values):
+        return list(range(len(values)))
+    parts = ((start, values[start:end]) for start, end in bounds)
+    return [start + part.index(choose(part)) for start, part in parts]
+
+
+def zip_points(
+    steps: Sequence[int], values: Sequence[float], times: Sequence[float], places: Sequence[int]
+) -> "zip[tuple[int, float, float]]":
+    """(step, value, time) at each of the places, put together without a line of Python for each."""
+    columns = (map(column.__getitem__, places) for column in (values, times))
+    return zip(map(steps.__getitem__, places), *columns, strict=True)
 
 
 def _build(integers: "Sequence[array[int]]", floats: "Sequence[array[float]]") -> Rollup:

@@ -8,15 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, select, update
 
-from starforge_console.domain.points import Columns, Point, Summary, build_summary
+from starforge_console.domain.points import Columns, build_summary
 from starforge_console.domain.rollup import Rollup
+from starforge_console.ledger.point_reads import PAGE_CHUNKS, list_summaries
 from starforge_console.ledger.tables import metric_chunks, metric_keys, metric_pages
 
 CHUNK_POINTS: Final = 1024
-PAGE_CHUNKS: Final = 64
-"""So many chunks that change no more have their summaries together in one row."""
 KEYS_AT_MOST: Final = 10_000
 """So many curves a job may have; points of further keys are not kept."""
 
@@ -110,51 +109,13 @@ def count_common_keys(connection: Connection, jobs: Sequence[str]) -> int:
     return connection.execute(counted).scalar_one()
 
 
-def load_rollup(connection: Connection, job_id: str, key: str) -> Rollup:
-    """The summaries of a key's chunks, in order of arrival."""
-    rollup = Rollup.empty()
-    pages = connection.execute(
-        select(metric_pages.c.chunks)
-        .where(metric_pages.c.job_id == job_id, metric_pages.c.key == key)
-        .order_by(metric_pages.c.number)
-    ).scalars()
-    for packed in pages:
-        rollup.add_packed(packed)
-    for row in _list_summaries(connection, job_id, key, len(rollup)):
-        rollup.add(row.number, row.attempt, _summary(row))
-    return rollup
-
-
-def load_chunks(connection: Connection, job_id: str, key: str, numbers: Iterable[int]) -> dict[int, Columns]:
-    """The points of the chunks of these numbers."""
-    wanted = sorted(numbers)
-    chunks: dict[int, Columns] = {}
-    for start in range(0, len(wanted), _NUMBERS_A_QUERY):
-        rows = connection.execute(
-            select(
-                metric_chunks.c.number, metric_chunks.c.steps, metric_chunks.c["values"], metric_chunks.c.times
-            ).where(
-                metric_chunks.c.job_id == job_id,
-                metric_chunks.c.key == key,
-                metric_chunks.c.number.in_(wanted[start : start + _NUMBERS_A_QUERY]),
-            )
-        ).all()
-        chunks.update((number, Columns.unpack(*packed)) for number, *packed in rows)
-    return chunks
-
-
 def delete_points(connection: Connection, job_id: str) -> None:
     """Forget the curves of a job."""
     for table in (metric_chunks, metric_pages, metric_keys):
         connection.execute(delete(table).where(table.c.job_id == job_id))
 
 
-_NUMBERS_A_QUERY: Final = 500
 _NAMES_A_QUERY: Final = 500
-_SUMMARY_COLUMNS: Final = (
-    *("number", "attempt", "count", "first_step", "last_step"),
-    *("min_step", "min_value", "min_time", "max_step", "max_value", "max_time", "nan_step", "nan_time"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,34 +254,13 @@ def _write_pages(connection: Connection, job_id: str, key: str, wanted: int) -> 
     """Bring the pages of a curve up to `wanted`, also those that an older version did not write."""
     here = (metric_pages.c.job_id == job_id) & (metric_pages.c.key == key)
     there = connection.execute(select(func.count()).select_from(metric_pages).where(here)).scalar_one()
-    rollup = Rollup.empty()
-    for row in _list_summaries(connection, job_id, key, there * PAGE_CHUNKS):
-        if row.number > wanted * PAGE_CHUNKS:
-            break
-        rollup.add(row.number, row.attempt, _summary(row))
-        if len(rollup) == PAGE_CHUNKS:
-            page = {"job_id": job_id, "key": key, "number": row.number // PAGE_CHUNKS, "chunks": rollup.pack()}
-            connection.execute(insert(metric_pages).values(page))
-            rollup = Rollup.empty()
-
-
-def _list_summaries(connection: Connection, job_id: str, key: str, after: int) -> Sequence[Row[Any]]:
-    return connection.execute(
-        select(*[metric_chunks.c[name] for name in _SUMMARY_COLUMNS])
-        .where(metric_chunks.c.job_id == job_id, metric_chunks.c.key == key, metric_chunks.c.number > after)
-        .order_by(metric_chunks.c.number)
-    ).all()
-
-
-def _summary(row: Row[Any]) -> Summary:
-    return Summary(
-        count=row.count,  # type: ignore[arg-type]  # the column, which hides the tuple's own method
-        first_step=row.first_step,
-        last_step=row.last_step,
-        low=None if row.min_step is None else Point(row.min_step, row.min_value, row.min_time),
-        high=None if row.max_step is None else Point(row.max_step, row.max_value, row.max_time),
-        nan=None if row.nan_step is None else Point(row.nan_step, float("nan"), row.nan_time),
-    )
+    summaries = list_summaries(connection, [job_id], [key], there * PAGE_CHUNKS)[: (wanted - there) * PAGE_CHUNKS]
+    for start in range(0, len(summaries), PAGE_CHUNKS):
+        rollup = Rollup.empty()
+        rollup.add_rows([row[2:] for row in summaries[start : start + PAGE_CHUNKS]])
+        number = there + start // PAGE_CHUNKS + 1
+        page = {"job_id": job_id, "key": key, "number": number, "chunks": rollup.pack()}
+        connection.execute(insert(metric_pages).values(page))
 
 
 def _build_chunk(columns: Columns) -> dict[str, Any]:

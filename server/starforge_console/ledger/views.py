@@ -114,6 +114,12 @@ def load_documents(connection: Connection, job_id: str) -> JobDocuments:
     return JobDocuments(**row._mapping)  # noqa: SLF001 - the documented way to a row's names
 
 
+def load_specs(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
+    """The spec of each of these jobs, as JSON; those that do not exist are left out."""
+    rows = connection.execute(select(jobs.c.id, jobs.c.spec).where(jobs.c.id.in_(ids))).all()
+    return {row.id: row.spec for row in rows}
+
+
 def list_events(connection: Connection, job_id: str, after: int = 0, limit: int = 500) -> Sequence[EventRecord]:
     """The job's events with a number above `after`, oldest first."""
     rows = connection.execute(

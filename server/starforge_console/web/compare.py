@@ -1,6 +1,5 @@
 """Several runs side by side: their curves in constant size, and their settings with what differs."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -26,7 +25,7 @@ from starforge.errors import InputError, NotFound
 from starforge.recipes.model import PrimaryMetric
 from starforge_console.ledger.listing import JobLine, load_lines
 from starforge_console.ledger.points import KeyCount, count_common_keys, search_common_keys
-from starforge_console.ledger.views import load_documents
+from starforge_console.ledger.views import load_specs
 from starforge_console.web.deps import ApiServices, Reader, Services
 from starforge_console.web.primary_metric import find_primary_metric
 from starforge_console.web.problems import problem_responses
@@ -97,7 +96,7 @@ class Run:
 async def load_runs(services: ApiServices, jobs: Sequence[str]) -> list[Run]:
     """The runs in the order of `jobs`, each once. Raises NotFound."""
     ids = list(dict.fromkeys(jobs))
-    lines = await services.ledger.read(lambda c: load_lines(c, ids))
+    lines, specs = await services.ledger.read(lambda c: (load_lines(c, ids), load_specs(c, ids)))
     missing = [one for one in ids if one not in lines]
     if missing:
         raise NotFound(
@@ -105,8 +104,7 @@ async def load_runs(services: ApiServices, jobs: Sequence[str]) -> list[Run]:
             why="it was deleted, or never was",
             next_step="leave it out of the comparison; 'sf job ls' lists the jobs",
         )
-    documents = await services.ledger.read(lambda c: {one: load_documents(c, one) for one in ids})
-    return [Run(lines[one], JobSpec.model_validate_json(documents[one].spec)) for one in ids]
+    return [Run(lines[one], JobSpec.model_validate_json(specs[one])) for one in ids]
 
 
 async def find_shared_primary(services: ApiServices, runs: Iterable[Run]) -> PrimaryMetric | None:
@@ -124,13 +122,13 @@ async def list_common_keys(
 
 def build_compared(job: str, curve: Curve) -> ComparedCurve:
     """A curve with its extremes, which are among the points of every drawn curve."""
-    numbers = [
-        (value, step)
-        for value, step in zip(curve.values, curve.steps, strict=True)
-        if not isinstance(value, str) and math.isfinite(value)
-    ]
-    low = min(numbers, default=(None, None), key=lambda one: one[0])
-    high = max(numbers, default=(None, None), key=lambda one: one[0])
+    low = high = low_step = high_step = None
+    # Most curves have no odd value: looking for one costs less than looking at each.
+    is_odd = str in set(map(type, curve.values))
+    numbers = [value for value in curve.values if not isinstance(value, str)] if is_odd else curve.values
+    if numbers:
+        low, high = min(numbers), max(numbers)
+        low_step, high_step = (curve.steps[curve.values.index(value)] for value in (low, high))
     return ComparedCurve.model_construct(
         job=job,
         key=curve.key,
@@ -139,10 +137,10 @@ def build_compared(job: str, curve: Curve) -> ComparedCurve:
         times=curve.times,
         total_points=curve.total_points,
         last=curve.values[-1],
-        low=low[0],
-        low_step=low[1],
-        high=high[0],
-        high_step=high[1],
+        low=low,
+        low_step=low_step,
+        high=high,
+        high_step=high_step,
     )
 
 

@@ -21,6 +21,7 @@ from starforge_console.admission.admit import Admission
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
 from starforge_console.diagnosis.diagnoser import Diagnoser
+from starforge_console.domain.drawing import EVERYTHING, Look, Window
 from starforge_console.domain.points import Columns
 from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.jobs.control import JobControl
@@ -78,13 +79,18 @@ class LogReader(Protocol):
 class CurveReader(Protocol):
     """The curves that ingest has received."""
 
-    async def curve(self, job: str, key: str, points: int, attempt: int | None = None) -> Curve:
+    async def curve(
+        self, job: str, key: str, points: int, attempt: int | None = None, window: Window = EVERYTHING
+    ) -> Curve:
         """At most about `points` points that keep minima and maxima; of one attempt alone if asked. Raises NotFound."""
 
     async def curves(
         self, wanted: Sequence[tuple[str, str]], points: int, attempt: int | None = None
     ) -> Mapping[tuple[str, str], Curve]:
         """The same of several (job, key); what is not there is left out."""
+
+    async def look(self, wanted: Mapping[tuple[str, str], Look]) -> Mapping[tuple[str, str], Curve]:
+        """The same of several, each as it is asked for."""
 
     def points(self, job: str, key: str, attempt: int | None = None) -> AsyncIterator[tuple[int, Columns]]:
         """Every point in order of arrival, with the attempt that reported it."""

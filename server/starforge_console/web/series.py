@@ -6,6 +6,8 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from starforge.contract.api import Curve, MetricKeys, Outputs
+from starforge.errors import InputError
+from starforge_console.domain.drawing import EVERYTHING, Window
 from starforge_console.ledger.listing import load_line, load_lines
 from starforge_console.ledger.points import KEYS_AT_MOST, count_points, search_keys
 from starforge_console.ledger.views import list_attempts, load_job
@@ -16,6 +18,8 @@ from starforge_console.web.primary_metric import find_primary
 from starforge_console.web.problems import problem_responses
 
 MOST_POINTS: Final = 10_000
+LOWEST_STEP: Final = -(1 << 63)
+HIGHEST_STEP: Final = (1 << 63) - 1
 
 router = APIRouter(tags=["series"])
 
@@ -56,7 +60,7 @@ async def download_metrics(services: Services, _account: Reader, job_id: str, ke
 
 
 @router.get("/jobs/{job_id}/metrics/{key:path}", response_model=Curve, responses=problem_responses(401, 403, 404))
-async def show_curve(
+async def show_curve(  # noqa: PLR0913 - one parameter a choice of the caller
     services: Services,
     _account: Reader,
     job_id: str,
@@ -64,10 +68,15 @@ async def show_curve(
     *,
     points: Annotated[int, Query(ge=2, le=MOST_POINTS)] = 1000,
     attempt: Annotated[int | None, Query(ge=1, le=1 << 53, description="its points alone; default: all joined")] = None,
+    from_step: Annotated[int, Query(ge=LOWEST_STEP, le=HIGHEST_STEP, description="no point before it")] = LOWEST_STEP,
+    to_step: Annotated[int, Query(ge=LOWEST_STEP, le=HIGHEST_STEP, description="no point after it")] = HIGHEST_STEP,
 ) -> Response:
-    """One curve in about so many points, its minima and maxima among them."""
+    """One curve in about so many points, its minima and maxima among them.
+
+    Of a part of its steps as many points are given as of the whole: the narrower it is, the finer is the curve.
+    """
     await services.ledger.read(lambda c: load_job(c, job_id))
-    curve = await services.curves.curve(job_id, key, points, attempt)
+    curve = await services.curves.curve(job_id, key, points, attempt, build_window(from_step, to_step))
     return _json(curve.model_dump_json())
 
 
@@ -77,6 +86,15 @@ async def list_outputs(services: Services, _account: Reader, job_id: str) -> Res
     line, attempts = await services.ledger.read(lambda c: (load_line(c, job_id), list_attempts(c, job_id)))
     outputs = await rate_checkpoints(services, job_id, line.recipe, await load_outputs(services, attempts))
     return _json(outputs.model_dump_json())
+
+
+def build_window(first: int, last: int) -> Window:
+    """The steps `first` to `last`, both among them. Raises InputError for none."""
+    if first > last:
+        raise InputError(
+            f"steps {first} to {last} are none", why="the first is behind the last", next_step="ask for them in order"
+        )
+    return EVERYTHING if (first, last) == (LOWEST_STEP, HIGHEST_STEP) else Window(first, last)
 
 
 def _json(body: str) -> Response:

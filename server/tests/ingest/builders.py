@@ -24,7 +24,7 @@ from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.streams import Stores
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.endings import EndedAttempt
-from starforge_console.ledger.points import load_chunks, load_rollup
+from starforge_console.ledger.point_reads import load_chunks, load_rollups
 from starforge_console.ledger.reports import ReportingAttempt
 from starforge_console.ledger.series import list_segments
 from starforge_console.ledger.tables import attempts
@@ -71,8 +71,9 @@ class Site:
         """(step, value) of all that is kept, in order of arrival."""
 
         def _read(connection: Connection) -> list[Columns]:
-            numbers = load_rollup(connection, attempt.job, key).numbers
-            return [columns for _, columns in sorted(load_chunks(connection, attempt.job, key, numbers).items())]
+            name = (attempt.job, key)
+            wanted = {name: rollup.numbers for name, rollup in load_rollups(connection, [name]).items()}
+            return [columns for _, columns in sorted(load_chunks(connection, wanted).get(name, {}).items())]
 
         chunks = await self.stores.series.read(_read)
         return [point for chunk in chunks for point in zip(chunk.steps, chunk.values, strict=True)]

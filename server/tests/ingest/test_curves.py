@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from server.tests.ingest.builders import Site, open_site, run
 from starforge.errors import NotFound
+from starforge_console.domain.drawing import EVERYTHING, Look, Window, draw_curve, plan_curve
 from starforge_console.domain.points import Columns, build_summary
 from starforge_console.domain.rollup import Rollup
-from starforge_console.ingest.curves import Curves, build_curve
+from starforge_console.ingest.curves import Curves
 from starforge_console.ledger.points import CHUNK_POINTS, add_points
 
 
@@ -31,11 +32,12 @@ def _chunks(*attempts: Columns) -> tuple[Rollup, dict[int, Columns]]:
     return chunks, loaded
 
 
-def _draw(wanted: int, *attempts: Columns) -> list[tuple[int, float]]:
+def _draw(wanted: int, *attempts: Columns, window: Window = EVERYTHING) -> list[tuple[int, float]]:
     chunks, loaded = _chunks(*attempts)
-    drawn = build_curve(chunks, lambda numbers: {number: loaded[number] for number in numbers}, wanted)
-    assert drawn is not None
-    return [(point.step, point.value) for point in drawn.points]
+    plan = plan_curve(chunks, wanted, window)
+    assert plan is not None
+    drawn = draw_curve(plan, {number: loaded[number] for number in plan.numbers})
+    return list(zip(drawn.steps, drawn.values, strict=True))
 
 
 def test_a_short_curve_is_given_whole() -> None:
@@ -46,19 +48,13 @@ def test_a_million_points_are_drawn_from_summaries_with_their_extremes() -> None
     values = [math.sin(index / 5000) for index in range(1_000_000)]
     values[123_456], values[654_321] = 9.0, -9.0
     chunks, loaded = _chunks(_columns(0, values))
-    asked: set[int] = set()
-
-    def _load(numbers: object) -> dict[int, Columns]:
-        assert isinstance(numbers, set)
-        asked.update(numbers)
-        return {number: loaded[number] for number in numbers}
-
-    drawn = build_curve(chunks, _load, 1000)
-    assert drawn is not None
-    assert 500 <= len(drawn.points) <= 1000
+    plan = plan_curve(chunks, 1000)
+    assert plan is not None
+    assert len(plan.numbers) == 2  # the first and the last chunk, for the curve's ends
+    drawn = draw_curve(plan, {number: loaded[number] for number in plan.numbers})
+    assert 500 <= len(drawn.steps) <= 1000
     assert drawn.total == 1_000_000
-    assert len(asked) == 2  # the first and the last chunk, for the curve's ends
-    shown = {(point.step, point.value) for point in drawn.points}
+    shown = set(zip(drawn.steps, drawn.values, strict=True))
     assert {(0, values[0]), (123_456, 9.0), (654_321, -9.0), (999_999, values[-1])} <= shown
 
 
@@ -73,6 +69,55 @@ def test_a_newer_attempt_counts_in_a_curve_of_summaries_too() -> None:
     assert all(value == (1.0 if step < 30_000 else 2.0) for step, value in shown)
     assert shown[0][0] == 0
     assert shown[-1][0] == 69_999
+
+
+def test_a_part_of_a_long_curve_is_drawn_finer_than_the_whole() -> None:
+    values = [math.sin(index / 5000) for index in range(1_000_000)]
+    values[500_123], values[100] = 9.0, -9.0
+    whole = [step for step, _ in _draw(1000, _columns(0, values)) if 500_000 <= step <= 501_000]
+    shown = _draw(1000, _columns(0, values), window=Window(500_000, 501_000))
+    assert len(whole) < 10
+    assert len(shown) > 400
+    assert (shown[0][0], shown[-1][0]) == (500_000, 501_000)
+    assert (500_123, 9.0) in shown
+    assert _draw(1000, _columns(0, values), window=Window(500_000, 500_499)) == [
+        (step, values[step]) for step in range(500_000, 500_500)
+    ]
+
+
+def test_a_part_as_wide_as_many_chunks_is_drawn_from_summaries_and_ends_where_it_is_asked_to() -> None:
+    values = [math.sin(index / 5000) for index in range(1_000_000)]
+    values[99_999] = values[900_001] = 9.0  # just outside, in chunks of which a part is inside
+    shown = _draw(500, _columns(0, values), window=Window(100_000, 900_000))
+    assert 200 <= len(shown) <= 500
+    assert (shown[0][0], shown[-1][0]) == (100_000, 900_000)
+    assert max(value for _, value in shown) <= 1.0
+
+
+@pytest.mark.parametrize("window", [Window(-5, -1), Window(300_000, 400_000), Window(1, 1)])
+def test_where_a_curve_has_no_step_nothing_is_drawn(window: Window) -> None:
+    even = Columns(*(array(kind, range(0, 400_000, 2)) for kind in "qdd"))
+    some = even.part(0, 150_000)
+    assert _draw(100, some, window=window) == []
+    assert _draw(8, some, window=window) == []
+
+
+@given(
+    st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=60),
+    st.integers(8, 30),
+    st.integers(-5, 65),
+    st.integers(0, 70),
+)
+def test_a_part_shows_what_a_curve_of_its_points_alone_would(
+    values: list[float], wanted: int, first: int, width: int
+) -> None:
+    last = first + width
+    inside = [(step, value) for step, value in enumerate(values) if first <= step <= last]
+    shown = _draw(wanted, _columns(0, values), window=Window(first, last))
+    assert len(shown) <= wanted
+    alone = _draw(wanted, _columns(inside[0][0], [value for _, value in inside])) if inside else []
+    numbers = [[(step, value) for step, value in part if not math.isnan(value)] for part in (shown, alone)]
+    assert numbers[0] == numbers[1]
 
 
 @given(
@@ -125,6 +170,27 @@ def test_both_attempts_can_be_seen_where_the_later_one_counts(tmp_path: Path) ->
             assert (second.steps, second.values) == (tuple(range(6, 16)), (2.0,) * 10)
             with pytest.raises(NotFound, match="attempt 3 of job j1"):
                 await curves.curve("j1", "loss", 100, 3)
+
+    run(_scenario())
+
+
+def test_many_curves_are_read_at_once_each_as_it_is_asked_for(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            for job, count in (("j1", 200_000), ("j2", 200_000), ("j3", 70)):
+                points = {key: _columns(0, [float(len(key))] * count) for key in ("a", "bb")}
+                await site.stores.series.write(lambda c: add_points(c, job, 1, points))  # noqa: B023 - awaited at once
+            await site.stores.series.write(lambda c: add_points(c, "j3", 1, {"ccc": _columns(0, [3.0])}))
+            curves = Curves(site.stores.series)
+            names = [(job, key) for key in ("a", "bb", "ccc") for job in ("j1", "j2", "j3", "j4")]
+            looks = {name: Look(50, window=Window(10, 20 + place)) for place, name in enumerate(names)}
+            found = await curves.look(looks)
+            assert list(found) == [(j, k) for k in ("a", "bb") for j in ("j1", "j2", "j3")] + [("j3", "ccc")]
+            for (job, key), curve in found.items():
+                assert curve == await curves.curve(job, key, 50, window=looks[job, key].window)
+                assert set(curve.values) <= {float(len(key))}
+            assert [one.total_points for one in found.values()] == [11, 12, 13, 15, 16, 17, 0]
+            assert list(await curves.curves([("j2", "a"), ("j9", "a")], 50)) == [("j2", "a")]
 
     run(_scenario())
 

@@ -14,16 +14,14 @@ from sqlalchemy import Connection, delete, event, select, update
 from starforge_console.domain.points import Columns, build_summary
 from starforge_console.domain.rollup import Rollup
 from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.point_reads import PAGE_CHUNKS, load_chunks, load_rollups
 from starforge_console.ledger.points import (
     CHUNK_POINTS,
     KEYS_AT_MOST,
-    PAGE_CHUNKS,
     add_points,
     count_points,
     delete_points,
     list_keys,
-    load_chunks,
-    load_rollup,
     search_keys,
 )
 from starforge_console.ledger.tables import metric_keys, metric_pages
@@ -42,10 +40,14 @@ def _columns(first: int, count: int) -> Columns:
     return Columns(array("q", steps), array("d", map(float, steps)), array("d", map(float, steps)))
 
 
+def _load_rollup(connection: Connection, job: str, key: str) -> Rollup:
+    return load_rollups(connection, [(job, key)]).get((job, key), Rollup.empty())
+
+
 def _load_points(connection: Connection, job: str, key: str) -> list[tuple[int, int]]:
     """(attempt, step) of all points in order of arrival; each chunk's row of the roll-up is checked against them."""
-    rollup = load_rollup(connection, job, key)
-    chunks = load_chunks(connection, job, key, rollup.numbers)
+    rollup = _load_rollup(connection, job, key)
+    chunks = load_chunks(connection, {(job, key): rollup.numbers})[job, key]
     assert list(rollup.numbers) == list(range(1, len(rollup) + 1))
     points = []
     for row, number in enumerate(rollup.numbers):
@@ -64,8 +66,8 @@ def test_full_chunks_are_the_same_however_points_arrive(series: Database) -> Non
     for first in range(0, 2500, 125):
         points = {"loss": _columns(first, 125)}
         series.write_now(lambda c: add_points(c, "parts", 1, points))  # noqa: B023 - called at once
-    whole = series.read_now(lambda c: load_rollup(c, "whole", "loss"))
-    parts = series.read_now(lambda c: load_rollup(c, "parts", "loss"))
+    whole = series.read_now(lambda c: _load_rollup(c, "whole", "loss"))
+    parts = series.read_now(lambda c: _load_rollup(c, "parts", "loss"))
     assert whole.counts[:2] == parts.counts[:2] == array("q", [CHUNK_POINTS, CHUNK_POINTS])
     assert whole.pick([0, 1]).pack() == parts.pick([0, 1]).pack()
     assert sum(parts.counts) == 2500
@@ -103,16 +105,16 @@ def test_single_points_are_rewritten_a_few_times_each_not_each_time(series: Data
 
     series.write_now(_write)
     assert written < 2 * CHUNK_POINTS * 12
-    counts = series.read_now(lambda c: load_rollup(c, "j", "k")).counts
+    counts = series.read_now(lambda c: _load_rollup(c, "j", "k")).counts
     assert list(counts) == [CHUNK_POINTS, CHUNK_POINTS]
 
 
 def test_another_attempt_begins_a_chunk_of_its_own(series: Database) -> None:
     series.write_now(lambda c: add_points(c, "j", 1, {"loss": _columns(0, 10)}))
     series.write_now(lambda c: add_points(c, "j", 2, {"loss": _columns(5, 10)}))
-    rollup = series.read_now(lambda c: load_rollup(c, "j", "loss"))
+    rollup = series.read_now(lambda c: _load_rollup(c, "j", "loss"))
     assert (list(rollup.attempts), list(rollup.first_steps), list(rollup.counts)) == ([1, 2], [0, 5], [10, 10])
-    assert series.read_now(lambda c: load_chunks(c, "j", "loss", [2]))[2] == _columns(5, 10)
+    assert series.read_now(lambda c: load_chunks(c, {("j", "loss"): [2]}))["j", "loss"][2] == _columns(5, 10)
 
 
 def test_points_of_too_many_keys_are_counted_and_left_out(series: Database) -> None:
@@ -145,9 +147,9 @@ def test_pages_hold_the_summaries_of_chunks_that_change_no_more(series: Database
     series.write_now(lambda c: add_points(c, "j", 1, {"k": columns}))
     pages = series.read_now(lambda c: c.execute(select(metric_pages.c.number)).scalars().all())
     assert list(pages) == [1, 2]
-    from_pages = series.read_now(lambda c: load_rollup(c, "j", "k"))
+    from_pages = series.read_now(lambda c: _load_rollup(c, "j", "k"))
     series.write_now(lambda c: c.execute(delete(metric_pages)))
-    from_chunks = series.read_now(lambda c: load_rollup(c, "j", "k"))
+    from_chunks = series.read_now(lambda c: _load_rollup(c, "j", "k"))
     assert from_pages.pack() == from_chunks.pack()
     assert from_pages.has_nan
 
@@ -173,7 +175,7 @@ def test_a_send_of_a_few_points_leaves_the_large_pieces_alone(series: Database) 
     for first, count in ((0, 600), (600, 3), (603, 2)):
         points = {"k": _columns(first, count)}
         series.write_now(lambda c: add_points(c, "j", 1, points))  # noqa: B023 - called at once
-    assert list(series.read_now(lambda c: load_rollup(c, "j", "k")).counts) == [600, 3, 2]
+    assert list(series.read_now(lambda c: _load_rollup(c, "j", "k")).counts) == [600, 3, 2]
 
 
 def test_the_pieces_of_many_keys_are_found_by_the_primary_key(series: Database) -> None:
@@ -208,8 +210,6 @@ def test_a_roll_up_survives_being_packed_and_merges_as_its_points_do(chunks: lis
     unpacked = Rollup.empty()
     unpacked.add_packed(rollup.pack())
     assert unpacked.pack() == rollup.pack()
-    merged = unpacked.merge(0, len(unpacked), has_nan=unpacked.has_nan)
+    merged = unpacked.list_extremes([(0, len(unpacked))], has_nan=unpacked.has_nan)
     wanted = build_summary(everything).points()
-    assert {(point.step, repr(point.value)) for point in merged} == {
-        (point.step, repr(point.value)) for point in wanted
-    }
+    assert {(step, repr(value)) for step, value, _ in merged} == {(point.step, repr(point.value)) for point in wanted}

@@ -6,7 +6,8 @@ import pytest
 
 from starforge_console.domain.points import Columns
 from starforge_console.ledger.database import Database, upgrade_schema
-from starforge_console.ledger.points import add_points, list_keys, load_rollup
+from starforge_console.ledger.point_reads import load_rollups
+from starforge_console.ledger.points import add_points, list_keys
 from starforge_console.ledger.series import (
     Segment,
     advance_stream,
@@ -67,6 +68,6 @@ def test_a_deleted_job_leaves_nothing(series: Database) -> None:
     series.write_now(lambda c: keep_segment(c, "a", "log", _segment(0, 10), 0))
     series.write_now(lambda c: delete_series(c, "j", ["a"]))
     assert series.read_now(lambda c: list_keys(c, "j")) == {}
-    assert len(series.read_now(lambda c: load_rollup(c, "j", "loss"))) == 0
+    assert series.read_now(lambda c: load_rollups(c, [("j", "loss")])) == {}
     assert series.read_now(lambda c: stream_state(c, "a", "log")) == (0, False)
     assert series.read_now(lambda c: find_tail(c, "a", "log")) is None

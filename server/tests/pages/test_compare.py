@@ -69,6 +69,23 @@ def test_a_comparison_is_complete_without_scripts(console: ConsoleUnderTest) -> 
     assert list(curves) == ["loss"]
 
 
+def test_parts_of_curves_are_sent_for_what_is_zoomed_into(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("ann")
+    jobs = [_submit(console, headers, lr=lr) for lr in (1e-5, 2e-5)]
+    for job in jobs:
+        _report(console, job, loss=[1.0] * 3000, grad=[2.0] * 3000)
+    client = sign_in(console, headers)
+    asked = {"from": [100, 10], "to": [120, 15]}
+    compared = client.get("/compare/curves", params={"job": jobs, "key": ["loss"], **asked}).json()["loss"]
+    assert [compared[job]["steps"] for job in jobs] == [list(range(100, 121)), list(range(10, 16))]
+    assert [compared[job]["total"] for job in jobs] == [21, 6]
+    curves = client.get(f"/jobs/{jobs[0]}/curves", params={"key": ["loss", "grad"], **asked}).json()
+    assert [curves[key]["total"] for key in ("loss", "grad")] == [21, 6]
+    refused = client.get(f"/jobs/{jobs[0]}/curves", params={"key": ["loss", "grad"], "from": [1], "to": [1, 2]})
+    assert refused.status_code == 422
+    assert client.get("/compare/curves", params={"job": jobs, "key": ["loss"], "from": 3}).status_code == 422
+
+
 @pytest.mark.parametrize("count", [0, 51])
 def test_too_few_or_too_many_runs_say_what_to_do(console: ConsoleUnderTest, count: int) -> None:
     client = sign_in(console, console.add_user("ann"))

@@ -64,6 +64,22 @@ def test_a_resumed_run_shows_both_attempts(console: ConsoleUnderTest) -> None:
     assert console.client(headers).get(f"/api/v1{path}?attempt=3").status_code == 404
 
 
+def test_a_part_of_a_curve_is_asked_for_by_its_steps(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("ann")
+    job = _submit(console, headers)
+    _report(console, job, {"loss": [float(step) for step in range(5000)]})
+    path = f"/jobs/{job}/metrics/loss"
+    part = _get(console, headers, path, points=100, from_step=1000, to_step=1049)
+    assert (part["steps"], part["total_points"]) == (list(range(1000, 1050)), 50)
+    assert _get(console, headers, path, points=100, from_step=4990)["steps"] == list(range(4990, 5000))
+    assert _get(console, headers, path, from_step=5000)["steps"] == []
+    refused = console.client(headers).get(f"/api/v1{path}", params={"from_step": 2, "to_step": 1})
+    assert refused.status_code == 422
+    assert "steps 2 to 1 are none" in refused.text
+    far = console.client(headers).get(f"/api/v1{path}", params={"to_step": 1 << 63})
+    assert far.status_code == 422
+
+
 def test_all_points_come_as_csv_superseded_ones_too(console: ConsoleUnderTest) -> None:
     headers = console.add_user("ann")
     job = _submit(console, headers)

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
 from pydantic import StringConstraints
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from starforge.contract.api import Curve
 from starforge.contract.comparing import (
@@ -19,13 +19,18 @@ from starforge.contract.comparing import (
     PrimaryView,
 )
 from starforge.contract.states import has_ended_for_good
+from starforge_console.domain.drawing import Look
 from starforge_console.web.compare import list_common_keys, load_comparison
 from starforge_console.web.deps import Services
+from starforge_console.web.pages.curves import FirstSteps, LastSteps, as_columns, build_windows, send_columns
 from starforge_console.web.pages.figures import POINTS_AT_FIRST, Figure, Stroke, build_figure, choose_stroke
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed, load_form, safe_path, text_of
 
 POINTS: Final = 500
+POINTS_TOGETHER: Final = 80_000
+POINTS_AT_LEAST: Final = 200
+"""Of many runs on one another fewer points of each are drawn; zooming asks for more of what is looked at."""
 FIGURES_AT_MOST: Final = 8
 """So many metrics are drawn on one page: 50 runs in each are its 400 curves."""
 BOXES_AT_MOST: Final = 200
@@ -99,13 +104,28 @@ async def show_comparison(  # noqa: PLR0913 - one parameter a choice of the read
 
 
 @router.get("/compare/curves")
-async def send_compared(services: Services, _visit: Signed, jobs: JobIds, keys: Keys) -> Response:
-    """The points of some metrics of the runs, for the page's script: metric -> run -> columns."""
-    asked = [(job, key) for key in keys[:FIGURES_AT_MOST] for job in jobs[:RUNS_AT_MOST]]
+async def send_compared(
+    services: Services,
+    _visit: Signed,
+    *,
+    jobs: JobIds,
+    keys: Keys,
+    first: FirstSteps = [],  # noqa: B006 - read only
+    last: LastSteps = [],  # noqa: B006 - read only
+) -> Response:
+    """The points of some metrics of the runs, for the page's script: metric -> run -> columns.
+
+    With steps, one pair for each run, of these parts of them.
+    """
+    windows = build_windows(len(jobs), first, last)
+    asked = list(zip(jobs, windows, strict=True))[:RUNS_AT_MOST]
+    chosen = keys[:FIGURES_AT_MOST]
+    points = min(POINTS, max(POINTS_AT_LEAST, POINTS_TOGETHER // max(1, len(asked) * len(chosen))))
+    looks = {(job, key): Look(points, window=window) for key in chosen for job, window in asked}
     answer: dict[str, dict[str, object]] = {}
-    for (job, key), curve in (await services.curves.curves(asked, POINTS)).items():
-        answer.setdefault(key, {})[job] = {"steps": curve.steps, "values": curve.values, "times": curve.times}
-    return JSONResponse(answer, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+    for (job, key), curve in (await services.curves.look(looks)).items():
+        answer.setdefault(key, {})[job] = as_columns(curve)
+    return send_columns(answer)
 
 
 @router.post("/jobs/compare")

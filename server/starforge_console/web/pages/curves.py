@@ -4,10 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+import msgspec
 from fastapi import APIRouter, Query
-from pydantic import StringConstraints
-from starlette.responses import JSONResponse, Response
+from pydantic import Field, StringConstraints
+from starlette.responses import Response
 
+from starforge.contract.api import Curve
+from starforge.contract.comparing import RUNS_AT_MOST
+from starforge.errors import InputError
+from starforge_console.domain.drawing import EVERYTHING, Look, Window
 from starforge_console.web.deps import ApiServices, Services
 from starforge_console.web.pages.figures import (
     POINTS_AT_FIRST,
@@ -24,6 +29,7 @@ from starforge_console.web.pages.visit import Signed
 from starforge_console.web.points_file import Keys as FileKeys
 from starforge_console.web.points_file import send_csv
 from starforge_console.web.primary_metric import find_primary
+from starforge_console.web.series import HIGHEST_STEP, LOWEST_STEP, build_window
 
 KEYS_AT_MOST: Final = 24
 BOXES_AT_MOST: Final = 200
@@ -33,6 +39,9 @@ router = APIRouter(include_in_schema=False)
 
 Key = Annotated[str, StringConstraints(max_length=256)]
 Keys = Annotated[list[Key], Query(max_length=KEYS_AT_MOST)]
+Steps = list[Annotated[int, Field(ge=LOWEST_STEP, le=HIGHEST_STEP)]]
+FirstSteps = Annotated[Steps, Query(alias="from", max_length=RUNS_AT_MOST)]
+LastSteps = Annotated[Steps, Query(alias="to", max_length=RUNS_AT_MOST)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,20 +119,45 @@ async def load_curves_part(services: ApiServices, page: JobPage, choice: CurveCh
 
 
 @router.get("/jobs/{job_id}/curves")
-async def send_curves(
+async def send_curves(  # noqa: PLR0913 - one parameter a choice of the reader
     services: Services,
     _visit: Signed,
     job_id: str,
+    *,
     key: Keys = [],  # noqa: B006 - read only
     attempt: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+    first: FirstSteps = [],  # noqa: B006 - read only
+    last: LastSteps = [],  # noqa: B006 - read only
 ) -> Response:
-    """The points of some curves, for the page's script."""
-    found = await services.curves.curves([(job_id, one) for one in key], POINTS, attempt)
-    curves = {
-        one: {"steps": curve.steps, "values": curve.values, "times": curve.times, "total": curve.total_points}
-        for (_, one), curve in found.items()
-    }
-    return JSONResponse(curves, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+    """The points of some curves, for the page's script; with steps, one pair for each curve, of these parts of them."""
+    windows = build_windows(len(key), first, last)
+    looks = {(job_id, one): Look(POINTS, attempt, window) for one, window in zip(key, windows, strict=True)}
+    found = await services.curves.look(looks)
+    return send_columns({one: as_columns(curve) for (_, one), curve in found.items()})
+
+
+def build_windows(count: int, first: Sequence[int], last: Sequence[int]) -> list[Window]:
+    """The steps that are asked for of each of `count` curves: without any, all. Raises InputError for other counts."""
+    if not first and not last:
+        return [EVERYTHING] * count
+    if not count == len(first) == len(last):
+        raise InputError(
+            f"{len(first)} first and {len(last)} last steps were named for {count} curves",
+            why="each curve has its own",
+            next_step="name both once for each curve, or none",
+        )
+    return [build_window(*steps) for steps in zip(first, last, strict=True)]
+
+
+def as_columns(curve: Curve) -> dict[str, object]:
+    """A curve for a page's script; `total` is how many points it stands for."""
+    return {"steps": curve.steps, "values": curve.values, "times": curve.times, "total": curve.total_points}
+
+
+def send_columns(curves: object) -> Response:
+    """Curves as JSON. There may be hundreds: they are encoded by what takes the least time for it."""
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    return Response(msgspec.json.encode(curves), headers=headers, media_type="application/json")
 
 
 @router.get("/jobs/{job_id}/metrics.csv")

@@ -35,6 +35,22 @@ def claim(view: FleetView, node: str, attempt: AttemptId, pools: Sequence[PoolRe
     return replace(view, nodes=nodes)
 
 
+def give_back(view: FleetView, node: str, attempt: AttemptId) -> FleetView:
+    """The view once `attempt` holds nothing on `node` any more."""
+    nodes = tuple(_give_back_on(one, attempt) if one.name == node else one for one in view.nodes)
+    return replace(view, nodes=nodes)
+
+
+def _give_back_on(node: NodeView, attempt: AttemptId) -> NodeView:
+    gpus = tuple(
+        replace(gpu, state=GpuState.FREE, attempt=None, why="")
+        if gpu.state is GpuState.HELD and gpu.attempt == attempt
+        else gpu
+        for gpu in node.gpus
+    )
+    return replace(node, gpus=gpus, held={held: what for held, what in node.held.items() if held != attempt})
+
+
 def _mark_unknown(node: NodeView, unknown: Collection[AttemptId]) -> NodeView:
     gpus = (replace(gpu, why=UNKNOWN_HOLDER) if gpu.attempt in unknown else gpu for gpu in node.gpus)
     return replace(node, gpus=tuple(gpus))

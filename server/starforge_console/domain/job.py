@@ -42,6 +42,10 @@ class JobInFlight:
     stop_by: float | None = None
     """When the job must have ended by itself, once a stop or pause is wished."""
     note: str = ""
+    wished_for: Reason | None = None
+    """What the end of a stop or a pause confirms that the platform wished; None where a user wished it."""
+    goes_on: bool = False
+    """Whether the job goes on by itself after that."""
 
 
 class QueuedJob(NamedTuple):
@@ -66,3 +70,9 @@ class QueuedJob(NamedTuple):
     user_id: int = 0
     inputs: JobInputs = NO_INPUTS
     """What it reads beside its workspace; equal ones of a queue are one object mostly."""
+    ahead: int = 0
+    """How far an administrator moved it: above 0 before all that were not moved, below 0 behind them."""
+    passed: int = 0
+    """How many jobs behind it have started where it found no room."""
+    lasts_s: float | None = None
+    """How long its next attempt may hold its place at most; None where nobody set a limit."""

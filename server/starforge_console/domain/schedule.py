@@ -1,31 +1,39 @@
 """Who of the queue starts now and where, and why every other job waits. Pure: the same snapshot, the same decisions."""
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import NamedTuple
 
-from starforge.contract.executor import FleetView, NoRoom, PlacementAsk, Target
+from starforge.contract.executor import FleetView, NoRoom, Target
 from starforge.contract.ids import AttemptId, JobId, new_attempt_id
 from starforge.contract.launch import PoolRequest
 from starforge_console.domain.claims import claim
+from starforge_console.domain.fair_share import Share
 from starforge_console.domain.job import QueuedJob
 from starforge_console.domain.order import order_queue
 from starforge_console.domain.quota import Usage, count_gpus
+from starforge_console.domain.reservation import (
+    PASSED_AT_MOST,
+    FleetReservations,
+    Head,
+    Place,
+    Release,
+)
 from starforge_console.domain.waiting import WaitReason, describe_waiting, explain_no_room, explain_unserved
 
-Place = Callable[[PlacementAsk, FleetView], Target | NoRoom]
-"""How a kind of backend places: pure."""
-
-_Shape = tuple[str | None, int]
-"""All of a job that placement looks at: its fleet, and which pools; equal ones of a queue are one object mostly."""
+_Shape = tuple[str | None, int, float | None]
+"""What decides a job's place: its fleet, which pools (equal ones of a queue are one object mostly), its time limit."""
 
 
 class Start(NamedTuple):
-    """The job starts as `attempt` at `target`."""
+    """The job starts as `attempt` at `target`; `passed` are jobs before it that found no room there."""
 
     job: QueuedJob
     attempt: AttemptId
     target: Target
+    passed: tuple[QueuedJob, ...] = ()
 
 
 class Waits(NamedTuple):
@@ -44,8 +52,12 @@ class Snapshot:
         queued: The jobs that may start now, in any order.
         views: What each fleet offers, less what is in flight.
         place: How each fleet that is served places.
+        now: Unix seconds.
+        shares: What users have used of late; one who is missing has used nothing.
+        releases: Of each fleet whose jobs all have time limits: by when they end, in that order.
         usage: What quotas limit, and what is held under them.
         faulty: Machines at whose fault a job did not start: others are preferred for it.
+        name_attempt: Makes the id of a job's attempt with this number.
         explain_hold: Why a job may not start wherever there is room; empty when it may.
 
     """
@@ -53,15 +65,19 @@ class Snapshot:
     queued: Sequence[QueuedJob]
     views: Mapping[str, FleetView]
     place: Mapping[str, Place]
+    now: float = 0.0
+    shares: Mapping[int, Share] = field(default_factory=dict)
+    releases: Mapping[str, Sequence[Release]] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     faulty: Mapping[JobId, Collection[str]] = field(default_factory=dict)
+    name_attempt: Callable[[JobId, int], AttemptId] = new_attempt_id
     explain_hold: Callable[[QueuedJob], Sequence[WaitReason]] = lambda _job: ()
 
 
 def decide_queue(snapshot: Snapshot) -> Iterator[Start | Waits]:
     """One decision for each queued job, in the order of the queue; what one job takes, the next does not find."""
     room = _Room(snapshot)
-    for job in order_queue(snapshot.queued):
+    for job in order_queue(snapshot.queued, snapshot.shares):
         yield room.decide(job)
 
 
@@ -85,21 +101,51 @@ class _Room:
         self._usage = snapshot.usage.copy()
         self._held: dict[tuple[int, int], _Why] = {}
         self._no_room: dict[_Shape, _Why] = {}
+        self._passed: dict[JobId, int] = {}
+        self._promises = {
+            fleet: FleetReservations(place, _copy(snapshot.releases.get(fleet)))
+            for fleet, place in snapshot.place.items()
+        }
 
     def decide(self, job: QueuedJob) -> Start | Waits:
         """The job's place, taken from the room, or why it waits."""
-        shape = (job.fleet, id(job.pools))
+        shape = (job.fleet, id(job.pools), job.lasts_s)
         why = self._find_hold(job) or self._no_room.get(shape)
         if why is not None:
             return Waits(job, why.reasons, why.text)
-        attempt = new_attempt_id(job.id, job.number)
-        target = self._place(job, attempt)
-        if not isinstance(target, Target):
-            why = self._no_room[shape] = _Why(target, describe_waiting(target))
-            return Waits(job, why.reasons, why.text)
-        self._views[target.fleet] = claim(self._views[target.fleet], target.node, attempt, job.pools)
+        ask = _Ask(attempt=self._snapshot.name_attempt(job.id, job.number), pools=job.pools)
+        target = self._place(job, ask)
+        if isinstance(target, Target):
+            return self._start(job, ask, target)
+        own = self._promise(job, ask)
+        why = self._no_room[shape] = _Why(target, describe_waiting(target))
+        if own:
+            target = [*target, own]
+            return Waits(job, target, describe_waiting(target))
+        return Waits(job, why.reasons, why.text)
+
+    def _start(self, job: QueuedJob, ask: _Ask, target: Target) -> Start:
+        fleet, view = target.fleet, self._views[target.fleet]
+        passed = self._promises[fleet].list_passed(ask, view)
+        self._views[fleet] = claim(view, target.node, ask.attempt, job.pools)
+        self._promises[fleet].note_start(target.node, ask.attempt, self._end_of(job))
         self._usage.take(job.user_id, job.id, count_gpus(job.pools))
-        return Start(job, attempt, target)
+        for head in passed:
+            self._passed[head.job.id] = self._count_passed(head.job) + 1
+            self._keep(fleet, head)
+        return Start(job, ask.attempt, target, tuple(head.job for head in passed))
+
+    def _count_passed(self, job: QueuedJob) -> int:
+        return self._passed.get(job.id, job.passed)
+
+    def _keep(self, fleet: str, head: Head) -> bool:
+        """Let the head's machine take nothing else, if it was passed often enough."""
+        times = self._count_passed(head.job)
+        if times < PASSED_AT_MOST:
+            return False
+        why = f"kept for {head.job.id}, which {times} jobs have passed"
+        self._views[fleet] = _close(self._views[fleet], head.node, why)
+        return True
 
     def _find_hold(self, job: QueuedJob) -> _Why | None:
         """What keeps the job from starting wherever there is room: its owners' quotas, inputs that are not here."""
@@ -119,31 +165,77 @@ class _Room:
             self._held[kind] = _Why(holds, describe_waiting(holds))
         return self._held[kind]
 
-    def _place(self, job: QueuedJob, attempt: AttemptId) -> Target | list[WaitReason]:
+    def _place(self, job: QueuedJob, ask: _Ask) -> Target | list[WaitReason]:
         """Where the job goes, or why nowhere; to a machine that was at fault only where no other has room."""
         faulty = self._snapshot.faulty.get(job.id)
         if faulty:
             others = {name: _leave_out(view, faulty) for name, view in self._views.items()}
-            target = self._find_target(job, attempt, others)
+            target = self._find_target(job, ask, others)
             if isinstance(target, Target):
                 return target
-        return self._find_target(job, attempt, self._views)
+        return self._find_target(job, ask, self._views)
 
-    def _find_target(
-        self, job: QueuedJob, attempt: AttemptId, views: Mapping[str, FleetView]
-    ) -> Target | list[WaitReason]:
-        ask = _Ask(attempt=attempt, pools=job.pools)
+    def _find_target(self, job: QueuedJob, ask: _Ask, views: Mapping[str, FleetView]) -> Target | list[WaitReason]:
         reasons: list[WaitReason] = []
-        for fleet in [job.fleet] if job.fleet is not None else list(views):
+        for fleet in self._fleets_of(job, views):
             view, place = views.get(fleet), self._snapshot.place.get(fleet)
             if view is None or place is None:
                 reasons.append(explain_unserved(fleet))
                 continue
-            answer = place(ask, view)
+            answer = self._place_in(job, ask, view, place)
             if isinstance(answer, Target):
                 return answer
-            reasons += explain_no_room(view, answer)
+            reasons += answer
         return reasons
+
+    def _place_in(self, job: QueuedJob, ask: _Ask, view: FleetView, place: Place) -> Target | list[WaitReason]:
+        """The job's place in this fleet; where it would delay one that was promised a start, elsewhere or nowhere."""
+        while True:
+            answer = place(ask, view)
+            if isinstance(answer, NoRoom):
+                return explain_no_room(view, answer)
+            after = claim(view, answer.node, ask.attempt, job.pools)
+            promises = self._promises[view.fleet]
+            delayed = promises.find_delayed(after, answer.node, ask.attempt, self._end_of(job))
+            if delayed is None:
+                return answer
+            why = f"kept for {delayed.job.id}, which this job would delay: it could end too late"
+            view = _close(view, answer.node, why)
+
+    def _promise(self, job: QueuedJob, ask: _Ask) -> WaitReason | None:
+        """Let the job that found no room be passed no more than it must; gives what it is promised."""
+        for fleet in self._fleets_of(job, self._views):
+            view, promises = self._views.get(fleet), self._promises.get(fleet)
+            if view is None or promises is None:
+                continue
+            head = promises.promise(ask, job, view)
+            if head is None:
+                continue
+            if head.at is not None:
+                return _describe_promise(head, head.at, fleet)
+            if self._keep(fleet, head):
+                return WaitReason("takes no other job until this one has started", (head.node,))
+        return None
+
+    def _fleets_of(self, job: QueuedJob, views: Mapping[str, FleetView]) -> list[str]:
+        return [job.fleet] if job.fleet is not None else list(views)
+
+    def _end_of(self, job: QueuedJob) -> float:
+        return math.inf if job.lasts_s is None else self._snapshot.now + job.lasts_s
+
+
+def _copy(releases: Sequence[Release] | None) -> list[Release] | None:
+    return None if releases is None else list(releases)
+
+
+def _describe_promise(head: Head, at: float, fleet: str) -> WaitReason:
+    by = datetime.fromtimestamp(at, UTC)
+    return WaitReason(f"has room for it by {by:%Y-%m-%d %H:%M} UTC at the latest", (f"{fleet}/{head.node}",))
+
+
+def _close(view: FleetView, name: str, why: str) -> FleetView:
+    nodes = tuple(replace(node, accepts=False, why_not=why) if node.name == name else node for node in view.nodes)
+    return replace(view, nodes=nodes)
 
 
 def _leave_out(view: FleetView, names: Collection[str]) -> FleetView:

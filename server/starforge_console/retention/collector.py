@@ -7,9 +7,8 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from starforge.contract.api import Curve
 from starforge.contract.ids import AttemptId, Digest
-from starforge.errors import Conflict, NotFound, StarForgeError
+from starforge.errors import Conflict, StarForgeError
 from starforge.recipes.model import Recipe
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
@@ -22,7 +21,6 @@ from starforge_console.domain.retention import (
     decide_files,
     decide_job,
     find_hold,
-    find_values,
 )
 from starforge_console.ledger import removals as ledger_removals
 from starforge_console.ledger.database import Database
@@ -31,6 +29,7 @@ from starforge_console.ledger.removals import Place
 from starforge_console.ledger.retention_runs import Hold, LastRun, find_last_run, write_hold, write_last_run
 from starforge_console.ledger.retention_runs import find_hold as find_standing
 from starforge_console.retention.disk import Disk
+from starforge_console.retention.ratings import CurveReader, Rater
 from starforge_console.wakeups import ENDINGS, Wakeups, job_topic
 
 KEYS_KEPT_S: Final = 48 * 3600.0
@@ -43,18 +42,10 @@ AT_ONCE: Final = 200
 PASS_S: Final = 15.0
 JOBS_A_PAGE: Final = 100
 ROWS_A_PASS: Final = 1000
-CURVE_POINTS: Final = 20_000
 _SOON_S: Final = 2.0
 _FROM_THE_BEGINNING: Final[Place] = (0.0, "")
 
 _log = structlog.get_logger("retention")
-
-
-class CurveReader(Protocol):
-    """The curves that ingest has received."""
-
-    async def curve(self, job: str, key: str, points: int) -> Curve:
-        """At most about `points` points that keep minima and maxima. Raises NotFound."""
 
 
 class MoreSource(Protocol):
@@ -251,23 +242,19 @@ class Collector:
 
     async def _rate(self, job: JobFacts, steps: Sequence[int]) -> tuple[JobFacts, Better | None]:
         """The job with what its primary metric was at its checkpoints, and which values are better, where known."""
-        lines = await self._parts.ledger.read(lambda c: load_lines(c, [job.id]))
-        recipe = await asyncio.to_thread(self._parts.catalog.get, lines[job.id].recipe) if job.id in lines else None
-        if recipe is None or recipe.primary_metric is None:
+        rater = Rater(self._parts.curves, self._parts.catalog)
+        line = (await self._parts.ledger.read(lambda c: load_lines(c, [job.id]))).get(job.id)
+        found = None if line is None else await rater.find_ratings(job.id, line.recipe, steps)
+        if found is None:
             return job, None
-        try:
-            curve = await self._parts.curves.curve(job.id, recipe.primary_metric.key, CURVE_POINTS)
-        except NotFound:
-            return job, None
-        values = find_values(steps, curve.steps, curve.values)
         rated = [
             replace(
                 attempt,
-                checkpoints=tuple(replace(one, value=values.get(one.step)) for one in attempt.checkpoints),
+                checkpoints=tuple(replace(one, value=found.values.get(one.step)) for one in attempt.checkpoints),
             )
             for attempt in job.attempts
         ]
-        return replace(job, attempts=tuple(rated)), recipe.primary_metric.better
+        return replace(job, attempts=tuple(rated)), found.better
 
     async def _begin(self, found: Sequence[Removal], now: float) -> Sequence[Removal]:
         """Write down what goes of a job before it goes; everything else may be begun as it is."""

@@ -1,9 +1,7 @@
 """A job's attempts as API and pages tell of them: which one is meant, how much of its log is here, what all left."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
 
 from starforge.contract.api import LogState, Outputs
 from starforge.contract.capsule import CKPT_DIRECTORY, STREAM_LOG
@@ -11,15 +9,14 @@ from starforge.contract.ids import AttemptId
 from starforge.errors import NotFound
 from starforge.wording import count_of
 from starforge_console.assembly.layout import StorageLayout
-from starforge_console.domain.retention import CheckpointFacts, Kind, find_best, find_values
+from starforge_console.domain.retention import CheckpointFacts, Kind, find_best
 from starforge_console.ledger.removals import Removed, list_removed
 from starforge_console.ledger.reports import list_outputs
 from starforge_console.ledger.series import stream_state
 from starforge_console.ledger.views import AttemptRecord
+from starforge_console.retention.ratings import Rater
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.views import build_log_state, build_outputs
-
-CURVE_POINTS: Final = 20_000
 
 
 def choose_attempt(job_id: str, attempts: Sequence[AttemptRecord], number: int | None) -> AttemptRecord | None:
@@ -75,22 +72,17 @@ async def load_outputs(services: ApiServices, attempts: Sequence[AttemptRecord])
 
 async def rate_checkpoints(services: ApiServices, job_id: str, method: str, outputs: Outputs) -> Outputs:
     """The outputs with the primary metric at each checkpoint, and which of the committed ones is the best, if known."""
-    recipe = await asyncio.to_thread(services.catalog.get, method)
     steps = sorted({one.step for one in outputs.checkpoints if one.committed})
-    if recipe is None or recipe.primary_metric is None or not steps:
+    found = await Rater(services.curves, services.catalog).find_ratings(job_id, method, steps) if steps else None
+    if found is None:
         return outputs
-    try:
-        curve = await services.curves.curve(job_id, recipe.primary_metric.key, CURVE_POINTS)
-    except NotFound:
-        return outputs
-    values = find_values(steps, curve.steps, curve.values)
-    rated = [one.model_copy(update={"value": values.get(one.step)}) for one in outputs.checkpoints]
+    rated = [one.model_copy(update={"value": found.values.get(one.step)}) for one in outputs.checkpoints]
     facts = [
         CheckpointFacts(path=str(index), step=one.step, committed=one.committed, value=one.value)
         for index, one in enumerate(rated)
         if one.removed_at is None
     ]
-    best = find_best(facts, recipe.primary_metric.better)
+    best = find_best(facts, found.better)
     if best is not None:
         rated[int(best.path)] = rated[int(best.path)].model_copy(update={"best": True})
     return outputs.model_copy(update={"checkpoints": tuple(rated)})

@@ -2,11 +2,9 @@
 
 import itertools
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, Literal
-
-from sqlalchemy import Connection
 
 from starforge.contract.api import Curve
 from starforge.errors import NotFound
@@ -24,6 +22,9 @@ _PIECES_AT_MOST: Final = 64
 _CURVES_A_READ: Final = 100
 _CHUNKS_AT_ONCE: Final = 256
 """So many chunks' points, 6 MiB, are in memory at once when many curves are read."""
+
+
+LoadChunks = Callable[[Mapping[Name, Collection[int]]], Mapping[Name, Mapping[int, Columns]]]
 
 
 class Curves:
@@ -60,19 +61,19 @@ class Curves:
         # Some at a time: a reader that stays long keeps the write-ahead log from being cleared.
         looks = iter(wanted.items())
         while part := dict(itertools.islice(looks, _CURVES_A_READ)):
-            found |= await self._series.read(partial(_draw_curves, part))
+            found |= await self._draw(part)
         return found
 
     async def points(self, job: str, key: str, attempt: int | None = None) -> AsyncIterator[tuple[int, Columns]]:
         """Every point of a curve in order of arrival, superseded ones too, as (attempt, points); none without it."""
         name = (job, key)
-
-        def _begin(connection: Connection) -> tuple[Rollup, dict[int, Columns]]:
-            rollup = load_rollups(connection, [name]).get(name, Rollup.empty())
-            return rollup, load_chunks(connection, {name: rollup.numbers[-_PIECES_AT_MOST:]})[name]
-
         # What may still grow into one is read at the same moment as the list of the chunks.
-        rollup, tail = await self._series.read(_begin)
+        rollup, tail = await self._series.read(
+            lambda c: (
+                found := load_rollups(c, [name]).get(name, Rollup.empty()),
+                load_chunks(c, {name: found.numbers[-_PIECES_AT_MOST:]})[name],
+            )
+        )
         for start in range(0, len(rollup), _CHUNKS_A_READ):
             rows = range(start, min(start + _CHUNKS_A_READ, len(rollup)))
             missing = {name: [rollup.numbers[row] for row in rows if rollup.numbers[row] not in tail]}
@@ -82,10 +83,15 @@ class Curves:
                 if attempt in (None, rollup.attempts[row]) and (number in tail or number in there):
                     yield rollup.attempts[row], tail[number] if number in tail else there[number]
 
+    async def _draw(self, wanted: Mapping[Name, Look]) -> dict[Name, Curve]:
+        return await self._series.read(
+            lambda c: _draw_curves(wanted, load_rollups(c, wanted), lambda numbers: load_chunks(c, numbers))
+        )
 
-def _draw_curves(wanted: Mapping[Name, Look], connection: Connection) -> dict[Name, Curve]:
+
+def _draw_curves(wanted: Mapping[Name, Look], rollups: Mapping[Name, Rollup], load: LoadChunks) -> dict[Name, Curve]:
     plans: dict[Name, Plan] = {}
-    for name, rollup in load_rollups(connection, wanted).items():
+    for name, rollup in rollups.items():
         look = wanted[name]
         rows = [row for row, number in enumerate(rollup.attempts) if number == look.attempt]
         chosen = rollup if look.attempt is None else rollup.pick(rows)
@@ -94,7 +100,7 @@ def _draw_curves(wanted: Mapping[Name, Look], connection: Connection) -> dict[Na
             plans[name] = plan
     found: dict[Name, Curve] = {}
     for some in _batch(plans):
-        loaded = load_chunks(connection, {name: plan.numbers for name, plan in some.items()})
+        loaded = load({name: plan.numbers for name, plan in some.items()})
         found |= {name: _build_answer(name[1], draw_curve(plan, loaded[name])) for name, plan in some.items()}
     return {name: found[name] for name in wanted if name in found}
 

@@ -81,6 +81,20 @@ def decide_queue(snapshot: Snapshot) -> Iterator[Start | Waits]:
         yield room.decide(job)
 
 
+def find_starts(snapshot: Snapshot, wished: Sequence[QueuedJob]) -> list[Target | None]:
+    """Where each of `wished` would start if it alone were queued too; None where it would wait.
+
+    All of them stand at one place of the queue: they have one user, priority and age.
+    """
+    if not wished:
+        return []
+    ranked = order_queue([*snapshot.queued, wished[0]], snapshot.shares)
+    room = _Room(snapshot)
+    for job in ranked[: ranked.index(wished[0])]:
+        room.decide(job)
+    return [room.find_start(job) for job in wished]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ask:
     attempt: AttemptId
@@ -113,7 +127,7 @@ class _Room:
         why = self._find_hold(job) or self._no_room.get(shape)
         if why is not None:
             return Waits(job, why.reasons, why.text)
-        ask = _Ask(attempt=self._snapshot.name_attempt(job.id, job.number), pools=job.pools)
+        ask = self._ask(job)
         target = self._place(job, ask)
         if isinstance(target, Target):
             return self._start(job, ask, target)
@@ -123,6 +137,14 @@ class _Room:
             target = [*target, own]
             return Waits(job, target, describe_waiting(target))
         return Waits(job, why.reasons, why.text)
+
+    def find_start(self, job: QueuedJob) -> Target | None:
+        """Where the job would start now; nothing is taken."""
+        target = None if self._find_hold(job) else self._place(job, self._ask(job))
+        return target if isinstance(target, Target) else None
+
+    def _ask(self, job: QueuedJob) -> _Ask:
+        return _Ask(attempt=self._snapshot.name_attempt(job.id, job.number), pools=job.pools)
 
     def _start(self, job: QueuedJob, ask: _Ask, target: Target) -> Start:
         fleet, view = target.fleet, self._views[target.fleet]

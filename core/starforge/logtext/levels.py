@@ -28,7 +28,7 @@ _SURE: Final = re.compile(
     r"|\[E\d{3,}\b|(?:CUDA|NCCL|RuntimeError)\b.{0,40}\berror\b|FATAL\b|Fatal Python error|panic:|Killed\s*\Z"
     r"|.{0,80}\bSegmentation fault\b"
 )
-_WARNING: Final = re.compile(r"\bwarn(?:ing)?\b|\w+Warning\b", re.IGNORECASE)
+_WARNING: Final = re.compile(r"\bwarn(?:ing)?\b|\b\w+Warning\b", re.IGNORECASE)
 GAP: Final = "[starforge: "
 """How a line begins by which the platform says that something is not there."""
 

@@ -132,12 +132,19 @@ class _Line:
     before: _State | None = None
 
     def write(self, part: bytes) -> None:
-        first, *later = part.split(b"\r")
-        self.state.write(first)
-        for written in later:
-            if self.state.size_bytes:
-                self.before, self.state = self.state, _State()
-            self.state.write(written)
+        end = part.rfind(b"\r")
+        if end < 0:
+            self.state.write(part)
+            return
+        # Only the last state that is not empty counts of those that end here: a flood of them costs one look.
+        ended = part[:end].rstrip(b"\r")
+        begin = ended.rfind(b"\r") + 1
+        if begin:
+            self.state = _State()
+        self.state.write(ended[begin:])
+        if self.state.size_bytes:
+            self.before, self.state = self.state, _State()
+        self.state.write(part[end + 1 :])
 
     def cut(self) -> tuple[bytes, bytes, int]:
         shown = self.state if self.state.size_bytes or self.before is None else self.before

@@ -78,6 +78,7 @@ def _hostile_lines() -> dict[str, Callable[[int], bytes]]:
         "losses": lambda size: b"{'loss': nan, 'grad_norm': nan}\n" * (size // 32),
         "libraries": lambda size: (b"lib.so" * 700 + b" undefined symbol\n") * (size // 4200),
         "escapes": lambda size: b"\x1b[" * (size // 2),
+        "opened words of NCCL": lambda size: (b"NCCL WARN [" * 740 + b"\n") * (size // 8141),
         "prefixes": lambda size: (b"[rank1]: " * 400 + b"\n") * (size // 3600),
     }
 

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from core.tests.logtext import streams
@@ -108,6 +110,23 @@ def test_the_prefixes_of_launchers_are_known() -> None:
 )
 def test_lines_that_speak_of_errors_and_warnings_are_told_apart(text: str, level: str) -> None:
     assert find_level(text) == level
+
+
+@pytest.mark.parametrize("unit", ["_", "0", "é", "a.", "Warnin", "Erro", "[rank1]: ", " "])
+def test_the_level_of_a_hostile_line_is_told_in_a_time_that_grows_with_its_length_alone(unit: str) -> None:
+    """No bound in seconds: eight times the signs may take about eight times as long, and far from 64 times."""
+
+    def measure(size: int) -> float:
+        line = unit * (size // len(unit))
+        best = float("inf")
+        for _ in range(5):
+            begin = time.process_time()
+            for _ in range(20):
+                find_level(line)
+            best = min(best, time.process_time() - begin)
+        return best
+
+    assert measure(4000) < 20 * measure(500) + 0.02
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,10 @@ async def search(  # noqa: PLR0913 - what is searched for, and where
     """Lines of one attempt's log, oldest first. Each answer takes a bounded time; `next` says where to go on."""
     if not q and rank is None and not errors:
         raise InputError("nothing to search for", next_step="give a text as q, a rank, or errors=true")
+    if "\n" in q:
+        raise InputError(
+            "a text of several lines is in no line", why="each line is searched by itself", next_step="give one of them"
+        )
     chosen = await find_attempt(services, job_id, attempt)
     if chosen is None:
         empty = LogHits(

@@ -42,7 +42,10 @@ _SPEAKS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is searched for: all that is given must hold of a line. `errors`: it speaks of an error."""
+    """What is searched for: all that is given must hold of a line. `errors`: it speaks of an error.
+
+    A text that goes over a line's end is in no line.
+    """
 
     text: str = ""
     rank: int | None = None
@@ -129,6 +132,8 @@ class _Scan:
     def _list_candidates(self, block: bytes, *, is_plain: bool) -> Iterable[tuple[int, int]]:
         """Where lines begin and end that may be wanted."""
         wanted = self.wanted
+        if "\n" in wanted.text:
+            return ()
         if not wanted.text:
             return _list_speaking(block) if wanted.rank is None else _list_of_rank(block, wanted.rank)
         needle = wanted.text.encode().lower()

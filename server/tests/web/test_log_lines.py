@@ -120,6 +120,12 @@ def test_the_api_refuses_a_search_for_nothing(console: ConsoleUnderTest) -> None
     assert ask(console, LINES, "/search")["status"] == 422
 
 
+def test_the_api_refuses_a_search_for_several_lines(console: ConsoleUnderTest) -> None:
+    refused = ask(console, LINES, "/search", q="\nline 12")
+    assert (refused["status"], refused["code"]) == (422, "input_invalid")
+    assert refused["next_step"] == "give one of them"
+
+
 def test_the_api_shows_lines_by_number_by_byte_and_at_the_end(console: ConsoleUnderTest) -> None:
     lines = ask(console, LINES, "/lines", line=5, before=1, after=1)
     assert [(line["number"], line["text"]) for line in lines["items"]] == [(4, "line 4"), (5, "line 5"), (6, "line 6")]

@@ -119,3 +119,10 @@ def test_what_one_rank_wrote_is_found_and_shown_alone() -> None:
 def test_lines_that_speak_of_errors_are_found() -> None:
     content = b"no error yet\n\x1b[33mUserWarning\x1b[0m\nTraceback (most recent call last):\nKeyError: 'a'\n"
     assert numbers(content, Wanted(errors=True)) == [1, 3, 4]
+
+
+@pytest.mark.parametrize("text", ["\n", "\ntwo", "one\n", "one\ntwo", "\n\n"])
+@pytest.mark.parametrize("content", [b"one\ntwo\n\n", b"one\r\n\x1b[1mtwo\x1b[0m\n\n"])
+def test_a_text_that_goes_over_a_lines_end_is_in_no_line_and_the_search_ends(content: bytes, text: str) -> None:
+    found = search(logs_of(content), Wanted(text=text))
+    assert (found.hits, found.next_offset) == ((), None)

@@ -5,7 +5,7 @@ from typing import Final
 from starforge.diagnosis.answer import Category, Confidence
 from starforge.diagnosis.rule import Rule, Weight, error, printed
 
-_WARN: Final = r"NCCL WARN (?:\[[^\]]*\] )?"
+_WARN: Final = r"NCCL WARN (?:\[[^\]]{0,200}\] )?"
 
 RULES: Final = (
     Rule(
@@ -37,7 +37,7 @@ RULES: Final = (
         patterns=(
             printed(
                 "onnect ",
-                r"(?:NCCL WARN |^)(?:\[[^\]]*\] )?(?:socket\w+: |Call to )[Cc]onnect (?:to \S+ )?"
+                r"(?:NCCL WARN |^)(?:\[[^\]]{0,200}\] )?(?:socket\w+: |Call to )[Cc]onnect (?:to \S+ )?"
                 r"(?:returned|failed) ?:? ?"
                 r"(?:No route to host|Connection refused|Connection timed out|Network is unreachable|Software caused)",
             ),

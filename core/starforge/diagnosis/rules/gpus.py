@@ -20,7 +20,7 @@ HARDWARE: Final = (
             ),
             printed(
                 "'uncorrectable ECC error encountered'",
-                r"NCCL WARN (?:\[[^\]]*\] )?Cuda failure (?:\d+ )?'uncorrectable ECC error encountered'",
+                r"NCCL WARN (?:\[[^\]]{0,200}\] )?Cuda failure (?:\d+ )?'uncorrectable ECC error encountered'",
             ),
         ),
         summary="The GPU's memory is faulty (uncorrectable ECC error).",
@@ -107,7 +107,7 @@ DRIVERS: Final = (
             ),
             printed(
                 "CUDA driver version is insufficient",
-                r"NCCL WARN (?:\[[^\]]*\] )?Cuda failure (?:\d+ )?'CUDA driver version is insufficient",
+                r"NCCL WARN (?:\[[^\]]{0,200}\] )?Cuda failure (?:\d+ )?'CUDA driver version is insufficient",
             ),
         ),
         summary="The machine's NVIDIA driver is older than the image's CUDA needs.",

@@ -140,7 +140,7 @@ LIMITS: Final = (
         patterns=(
             printed(
                 "posix_fallocate failed",
-                r"NCCL WARN (?:\[[^\]]*\] )?Call to (?:posix_fallocate|"
+                r"NCCL WARN (?:\[[^\]]{0,200}\] )?Call to (?:posix_fallocate|"
                 r"ftruncate|fallocate) failed ?: No space left on device",
             ),
             printed("failed to extend /dev/shm", r"NCCL WARN Error: failed to extend /dev/shm/nccl-\w+ to \d+ bytes"),
@@ -167,7 +167,7 @@ LIMITS: Final = (
         patterns=(
             printed(
                 "Error while creating shared memory segment",
-                r"(?:NCCL WARN (?:\[[^\]]*\] )?|^)Error while creating shared memory segment",
+                r"(?:NCCL WARN (?:\[[^\]]{0,200}\] )?|^)Error while creating shared memory segment",
             ),
         ),
         summary="NCCL could not make a segment of shared memory, as when /dev/shm is full.",

@@ -83,7 +83,9 @@ RULES: Final = (
     Rule(
         kind="nccl_gpu_oom",
         category=Category.GPU_OOM,
-        patterns=(printed("Cuda failure", r"(?:NCCL WARN (?:\[[^\]]{0,200}\] )?|^)Cuda failure (?:\d+ )?'out of memory'"),),
+        patterns=(
+            printed("Cuda failure", r"(?:NCCL WARN (?:\[[^\]]{0,200}\] )?|^)Cuda failure (?:\d+ )?'out of memory'"),
+        ),
         summary="The GPU had no memory left for the buffers of collectives.",
         advice="Leave about 1 GiB of the GPU free: a smaller batch, or a lower gpu_memory_utilization of an inference "
         "engine on the same GPU.",

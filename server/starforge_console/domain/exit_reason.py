@@ -18,6 +18,7 @@ from starforge.contract.capsule import (
 )
 from starforge.contract.observation import Exit
 from starforge.contract.states import FREE_OF_CHARGE, DesiredState, Reason
+from starforge_console.domain.wishes import confirmed_end
 
 SIGKILL_CODE: Final = 137
 SIGTERM_CODE: Final = 143
@@ -52,12 +53,16 @@ class Confidence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitEvidence:
-    """What is known of an ended attempt. `engine` is None when only the runner's record is left."""
+    """What is known of an ended attempt. `engine` is None when only the runner's record is left.
+
+    `wished_for` is the reason for which the platform wished its end; None where a user did.
+    """
 
     engine: Exit | None
     record: ExitRecord | None
     desired: DesiredState
     stop_sent: bool
+    wished_for: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +85,7 @@ class ExitReason:
 def explain_exit(evidence: ExitEvidence) -> ExitReason:
     """The exit reason of an attempt that has ended."""
     return (
-        _after_our_stop(evidence)
+        _after_our_wish(evidence)
         or _ended_at_the_limit(evidence)
         or _lost_exit(evidence)
         or _zero(evidence)
@@ -93,16 +98,23 @@ def explain_exit(evidence: ExitEvidence) -> ExitReason:
     )
 
 
-def _after_our_stop(evidence: ExitEvidence) -> ExitReason | None:
+def _after_our_wish(evidence: ExitEvidence) -> ExitReason | None:
     if evidence.desired is DesiredState.RUN:
         return None
-    record = evidence.record
-    if record is not None and record.desired == "run" and record.code == 0 and record.term_received_at is None:
-        return None  # it had ended by itself before the wish reached it
-    if record is None and not evidence.stop_sent:
+    if evidence.record is None and not evidence.stop_sent:
         return None
-    reason = Reason.STOP_CONFIRMED if evidence.desired is DesiredState.STOP else Reason.PAUSE_CONFIRMED
+    if evidence.record is not None and _ended_by_itself(evidence, evidence.record):
+        return None
+    reason = confirmed_end(evidence.desired, evidence.wished_for)
     return _reason(evidence, reason, Category.STOPPED, "ended as it was asked to")
+
+
+def _ended_by_itself(evidence: ExitEvidence, record: ExitRecord) -> bool:
+    """Whether the wish came too late. One that a user wished to stop for good has only succeeded or is stopped."""
+    came_unasked = record.desired == "run" and record.term_received_at is None
+    if evidence.desired is DesiredState.STOP and evidence.wished_for is None:
+        return came_unasked and record.code == 0
+    return came_unasked or (record.code == 0 and record.complete is True)
 
 
 def _ended_at_the_limit(evidence: ExitEvidence) -> ExitReason | None:

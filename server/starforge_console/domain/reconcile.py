@@ -4,11 +4,12 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from starforge.contract.capsule import ExitRecord
-from starforge.contract.observation import Failure, Gone, NoSignal, Observation, Phase, Pull, Seen
+from starforge.contract.observation import Exit, Failure, Gone, NoSignal, Observation, Phase, Pull, Seen
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge.wording import describe_bytes
 from starforge_console.domain.exit_reason import Category, ExitEvidence, ExitReason, explain_exit
 from starforge_console.domain.job import JobInFlight
+from starforge_console.domain.wishes import confirmed_end, fenced_end
 
 GONE_TWICE_S: Final = 30.0
 """Two answers that nothing is held must lie this far apart before an attempt counts as vanished."""
@@ -91,9 +92,11 @@ def decide(job: JobInFlight, observation: Observation, record: ExitRecord | None
             return _decide_preparing(job, observation, now)
 
 
-def wished_end(desired: DesiredState) -> Reason:
-    """What the end of an attempt that was to stop or to pause confirms."""
-    return Reason.STOP_CONFIRMED if desired is DesiredState.STOP else Reason.PAUSE_CONFIRMED
+def end_of_fenced(job: JobInFlight) -> Reason:
+    """What became of an attempt whose backend has closed the door on it, and holds nothing of it."""
+    if job.state is JobState.SUBMITTED:
+        return fenced_end(job.desired, job.wished_for)
+    return confirmed_end(job.desired, job.wished_for)
 
 
 def _decide_running(job: JobInFlight, seen: Seen, now: float) -> Decision:
@@ -135,17 +138,14 @@ def _overdue(job: JobInFlight, pull: Pull | None, now: float) -> bool:
 def _decide_exited(job: JobInFlight, seen: Seen, record: ExitRecord | None) -> Decision:
     if seen.failure is not None:
         return _decide_failed_start(job, seen, seen.failure)
-    evidence = ExitEvidence(
-        engine=seen.exit, record=record, desired=job.desired, stop_sent=job.attempt.stop_sent_at is not None
-    )
-    why = explain_exit(evidence)
+    why = explain_exit(_build_evidence(job, seen.exit, record))
     return Move(reasons=(*_catch_up(job.state), why.reason), exit=why, seen=seen, note=why.summary)
 
 
 def _decide_failed_start(job: JobInFlight, seen: Seen, failure: Failure) -> Decision:
     before = (Reason.LAUNCHED,) if job.state is JobState.SUBMITTED else ()
     if job.desired is not DesiredState.RUN:
-        return Move(reasons=(*before, wished_end(job.desired)), seen=seen, note=seen.note)
+        return Move(reasons=(*before, confirmed_end(job.desired, job.wished_for)), seen=seen, note=seen.note)
     reason = _FAILED_START[failure]
     if job.state is JobState.RUNNING and reason is not Reason.START_FAILED:
         reason = Reason.INTERRUPTED  # it ran before, so it was not its image: the backend's memory of it broke
@@ -154,10 +154,7 @@ def _decide_failed_start(job: JobInFlight, seen: Seen, failure: Failure) -> Deci
 
 def _decide_gone(job: JobInFlight, gone: Gone, record: ExitRecord | None) -> Decision:
     if record is not None:
-        evidence = ExitEvidence(
-            engine=None, record=record, desired=job.desired, stop_sent=job.attempt.stop_sent_at is not None
-        )
-        why = explain_exit(evidence)
+        why = explain_exit(_build_evidence(job, None, record))
         return Move(reasons=(*_catch_up(job.state), why.reason), exit=why, note=why.summary)
     if job.state is JobState.SUBMITTED:
         return Wait()  # the launch may still be on its way: only a fence closes it
@@ -167,13 +164,24 @@ def _decide_gone(job: JobInFlight, gone: Gone, record: ExitRecord | None) -> Dec
     if gone.at - since < GONE_TWICE_S:
         return Wait()
     if job.desired is not DesiredState.RUN:
-        return Move(reasons=(wished_end(job.desired),), note="nothing of it was left when it was stopped")
+        ended = confirmed_end(job.desired, job.wished_for)
+        return Move(reasons=(ended,), note="nothing of it was left when it was stopped")
     why = ExitReason(
         reason=Reason.VANISHED,
         category=Category.INFRASTRUCTURE,
         summary="the container is gone, and it left no exit record",
     )
     return Move(reasons=(Reason.VANISHED,), exit=why, note=why.summary)
+
+
+def _build_evidence(job: JobInFlight, engine: Exit | None, record: ExitRecord | None) -> ExitEvidence:
+    return ExitEvidence(
+        engine=engine,
+        record=record,
+        desired=job.desired,
+        stop_sent=job.attempt.stop_sent_at is not None,
+        wished_for=job.wished_for,
+    )
 
 
 def _catch_up(state: JobState) -> tuple[Reason, ...]:

@@ -16,13 +16,15 @@ from starforge_console.assembly.layout import StorageLayout
 from starforge_console.assembly.removal import remove_tree
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
+from starforge_console.domain.wishes import Wish
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.endings import hurry_cleanup, list_unclean_of
-from starforge_console.ledger.jobs import delete_job, find_workspace, list_deletable, wish_stop
+from starforge_console.ledger.jobs import delete_job, find_workspace, list_deletable
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.series import delete_series
 from starforge_console.ledger.views import load_job
+from starforge_console.ledger.wishes import wish
 from starforge_console.wakeups import BACKEND, ENDINGS, QUEUE, Wakeups, job_topic
 
 CLEANUP_S: Final = 3.0
@@ -62,8 +64,9 @@ class JobControl:
         record = await self.ledger.read(lambda c: load_job(c, job_id))
         check_owner(account, record.user_id, f"stop job {job_id}")
         note = request.note or f"stopped by {account.user}"
+        wished = Wish(desired=DesiredState.STOP, grace_s=request.grace_s, note=note)
         guard = Guard(now=self.clock.now(), monotonic=self.clock.monotonic())
-        await self.ledger.write(lambda c: wish_stop(c, JobId(job_id), request.grace_s, guard, note))
+        await self.ledger.write(lambda c: wish(c, JobId(job_id), wished, guard))
         self.wakeups.notify(job_topic(job_id), BACKEND, QUEUE)
         after = await self.ledger.read(lambda c: load_job(c, job_id))
         if JobState(after.state) not in ENDED and after.desired != DesiredState.STOP.value:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from starforge.contract.observation import Seen
-from starforge.contract.states import ENDED, FREE_OF_CHARGE, JobState, Reason, advance
+from starforge.contract.states import ENDED, FREE_OF_CHARGE, DesiredState, JobState, Reason, advance
 from starforge_console.domain.exit_reason import ExitReason
 from starforge_console.domain.job import JobInFlight
 from starforge_console.domain.reconcile import Move
@@ -32,7 +32,9 @@ def apply_move(connection: Connection, job: JobInFlight, decision: Move, guard: 
     job_values: dict[str, Any] = {}
     if after is JobState.FAILED:
         budget = load_budget(connection, job.id)
-        retry = decide_retry(decision.reasons[-1], job.desired, budget, guard.now)
+        # What fails while it is to be paused or stopped for a while would have gone on by itself.
+        desired = DesiredState.RUN if job.goes_on else job.desired
+        retry = decide_retry(decision.reasons[-1], desired, budget, guard.now)
         job_values = _retry_values(retry, budget.retries_left, budget.free_used)
     change = Change(
         note=decision.note,

@@ -93,6 +93,8 @@ def _in_flight_query() -> Select[Any]:
         jobs.c.pools,
         jobs.c.stop_by,
         jobs.c.note,
+        jobs.c.wished_for,
+        jobs.c.goes_on,
     )
     return (
         select(*of_job, *of_attempt)
@@ -113,6 +115,8 @@ def _in_flight(row: Row[Any]) -> JobInFlight:
         pools=read_pools(row.pools),
         stop_by=row.stop_by,
         note=row.note,
+        wished_for=None if row.wished_for is None else Reason(row.wished_for),
+        goes_on=row.goes_on,
         attempt=AttemptState(
             id=AttemptId(row.attempt_id),
             number=row.attempt_number,

@@ -4,18 +4,18 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select
 
 from starforge.contract.ids import AttemptId, Digest, JobId
 from starforge.contract.launch import PoolRequest
-from starforge.contract.states import HOLDS_A_PLACE, DesiredState, JobState, Reason, has_ended_for_good
+from starforge.contract.states import Reason, has_ended_for_good
 from starforge.errors import Conflict, NotFound
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
 from starforge_console.ledger.fleets import is_deleted
 from starforge_console.ledger.inputs import list_starting_from, write_inputs
 from starforge_console.ledger.kept_tables import diagnoses, removals
 from starforge_console.ledger.lineages import Lineage, keep_lineage
-from starforge_console.ledger.moves import Change, Guard, JobRef, enter, move, note_timeline
+from starforge_console.ledger.moves import enter
 from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.removals import is_checkpoint_removed
 from starforge_console.ledger.tables import (
@@ -117,30 +117,6 @@ def find_submission(connection: Connection, key: SubmitKey) -> JobId | None:
     return JobId(row.job_id)
 
 
-def wish_stop(connection: Connection, job_id: JobId, grace_s: float | None, guard: Guard, note: str = "") -> None:
-    """Record that the job is to stop; what does not run yet stops here. Fine when it has ended or is stopping.
-
-    Raises:
-        NotFound: there is no such job.
-
-    """
-    row = connection.execute(select(jobs).where(jobs.c.id == job_id)).first()
-    if row is None:
-        raise NotFound(f"there is no job {job_id}", next_step="'sf job ls' lists the jobs")
-    state = JobState(row.state)
-    ref = JobRef(id=job_id, state=state, version=row.version, attempt=row.attempt_id, number=row.attempt_number)
-    stop = DesiredState.STOP.value
-    if state in {JobState.QUEUED, JobState.PAUSED}:
-        move(connection, ref, [Reason.STOP_REQUESTED], guard, Change(note=note, job={"desired": stop}))
-    elif state in HOLDS_A_PLACE and row.desired != stop:
-        stop_by = guard.now + (row.grace_s if grace_s is None else grace_s)
-        _bump(connection, ref, {"desired": stop, "stop_by": stop_by})
-        note_timeline(connection, job_id, guard.now, note or "stop requested", row.attempt_number)
-    elif state is JobState.FAILED and row.retry_at is not None:
-        _bump(connection, ref, {"desired": stop, "retry_at": None})
-        note_timeline(connection, job_id, guard.now, note or "will not be retried: stop requested", row.attempt_number)
-
-
 def load_spec(connection: Connection, job_id: JobId) -> str:
     """The spec of the job as JSON. Raises NotFound."""
     spec = connection.execute(select(jobs.c.spec).where(jobs.c.id == job_id)).scalar()
@@ -195,7 +171,3 @@ def delete_job(connection: Connection, job_id: JobId) -> list[AttemptId]:
 
 def _exists(connection: Connection, job_id: str) -> bool:
     return connection.execute(select(jobs.c.id).where(jobs.c.id == job_id)).first() is not None
-
-
-def _bump(connection: Connection, job: JobRef, values: dict[str, Any]) -> None:
-    connection.execute(update(jobs).where(jobs.c.id == job.id).values(version=job.version + 1, **values))

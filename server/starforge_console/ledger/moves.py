@@ -92,6 +92,7 @@ def move(
         "lease": None,
         "lease_until": None,
         **_times_of_job(steps, guard.now),
+        **_wishes_of_job(state),
         **change.job,
     }
     mine = or_(jobs.c.lease.is_(None), jobs.c.lease == guard.lease, jobs.c.lease_until < guard.monotonic)
@@ -145,9 +146,16 @@ def _times_of_job(steps: Sequence[JobState], now: float) -> dict[str, Any]:
         times["started_at"] = now
     if steps[-1] in ENDED:
         times["ended_at"] = now
-    if steps[-1] is JobState.QUEUED:
+    if steps[-1] in {JobState.QUEUED, JobState.PAUSED}:
         times |= {"started_at": None, "ended_at": None, "retry_at": None, "stop_by": None}
     return times
+
+
+def _wishes_of_job(state: JobState) -> dict[str, Any]:
+    """Whatever was wished of earlier attempts is over once the job is queued."""
+    if state is not JobState.QUEUED:
+        return {}
+    return {"desired": DesiredState.RUN.value, "wished_for": None, "goes_on": False}
 
 
 def _times_of_attempt(steps: Sequence[JobState], reason: Reason, now: float) -> dict[str, Any]:

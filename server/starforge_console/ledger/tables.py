@@ -15,6 +15,8 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
+    text,
 )
 from sqlalchemy.engine import Dialect
 
@@ -27,6 +29,8 @@ NAMES: Final = {
 
 ledger = MetaData(naming_convention=NAMES)
 series = MetaData(naming_convention=NAMES)
+
+_RETRIES: Final = text("retry_at IS NOT NULL")
 
 # SQLite numbers only INTEGER keys by itself; PostgreSQL wants eight bytes.
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -157,8 +161,14 @@ jobs = Table(
     Column("image_digest", Text),
     # The digest of its packed workspace.
     Column("workspace", Text, index=True),
+    # The reason that the end confirms where a stop or a pause is the platform's own wish; NULL where it is a user's.
+    Column("wished_for", Text),
+    # Once it is paused, or stopped by a window, it goes on by itself as soon as it may.
+    Column("goes_on", Boolean, nullable=False, server_default=false()),
     Index("ix_jobs_state_submitted_at", "state", "submitted_at"),
     Index("ix_jobs_submitted_at_id", "submitted_at", "id"),
+    # Few of many: those that go on by themselves.
+    Index("ix_jobs_retry_at", "retry_at", sqlite_where=_RETRIES, postgresql_where=_RETRIES),
 )
 
 attempts = Table(

@@ -11,7 +11,7 @@ from starforge.contract.observation import Gone, NoSignal, Seen
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge.errors import BackendUnreachable, LaunchRefused, NoCapacity, NodeFault
 from starforge_console.domain.job import JobInFlight
-from starforge_console.domain.reconcile import wished_end
+from starforge_console.domain.reconcile import end_of_fenced
 from starforge_console.ledger.apply import ref_of
 from starforge_console.ledger.in_flight import extend_lease, list_in_flight
 from starforge_console.scheduler.apply import Apply
@@ -100,7 +100,7 @@ class Launcher:
                 await self._apply.move(job, [Reason.LAUNCHED], note=answer.note)
                 self._deps.wakeups.notify(BACKEND)
             case Gone(fenced=True):
-                await self._apply.move(job, [_unlaunched(job)], note="the launch did not reach its machine")
+                await self._apply.move(job, [end_of_fenced(job)], note="the launch did not reach its machine")
             case Gone():
                 _log.error("a backend answered a fence without closing it", attempt=job.attempt.id)
             case NoSignal():
@@ -121,7 +121,3 @@ class Launcher:
         return await self._deps.ledger.write(
             lambda connection: extend_lease(connection, ref_of(job), owner, until, guard.monotonic)
         )
-
-
-def _unlaunched(job: JobInFlight) -> Reason:
-    return Reason.NODE_FAULT if job.desired is DesiredState.RUN else wished_end(job.desired)

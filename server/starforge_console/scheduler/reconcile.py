@@ -15,7 +15,7 @@ from starforge.contract.states import DesiredState, JobState
 from starforge.errors import BackendUnreachable
 from starforge_console.domain.job import JobInFlight
 from starforge_console.domain.masking import Words, mask_record
-from starforge_console.domain.reconcile import CloseDoor, Decision, EndNow, Move, NoteGone, Wait, decide, wished_end
+from starforge_console.domain.reconcile import CloseDoor, Decision, EndNow, Move, NoteGone, Wait, decide, end_of_fenced
 from starforge_console.ledger.in_flight import list_in_flight, note_gone, note_stop_sent
 from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.deps import SchedulerDeps
@@ -114,7 +114,7 @@ class Reconcile:
             if isinstance(observation, Seen) and observation.phase is Phase.PREPARING:
                 answer = await executor.fence(job.attempt.id)  # nothing runs yet: closing the door is the whole stop
                 if isinstance(answer, Gone) and answer.fenced:
-                    await self._apply.move(job, [wished_end(job.desired)], note="it had not started yet")
+                    await self._apply.move(job, [end_of_fenced(job)], note="it had not started yet")
                     return True
             await executor.stop(job.attempt.id, remaining_s)
         except BackendUnreachable as error:

@@ -33,8 +33,10 @@ def explain(
     desired: DesiredState = DesiredState.RUN,
     *,
     stop_sent: bool = False,
+    wished_for: Reason | None = None,
 ) -> ExitReason:
-    return explain_exit(ExitEvidence(engine=engine, record=record, desired=desired, stop_sent=stop_sent))
+    evidence = ExitEvidence(engine=engine, record=record, desired=desired, stop_sent=stop_sent, wished_for=wished_for)
+    return explain_exit(evidence)
 
 
 def engine(**changes: float | bool | str | None) -> Exit:
@@ -113,6 +115,33 @@ def test_137_after_our_own_stop_is_a_stop() -> None:
     why = explain(engine(code=137), None, DesiredState.STOP, stop_sent=True)
     assert (why.reason, why.category) == (Reason.STOP_CONFIRMED, Category.STOPPED)
     assert explain(engine(code=137), None, DesiredState.PAUSE, stop_sent=True).reason is Reason.PAUSE_CONFIRMED
+
+
+def test_the_end_that_the_platform_wished_has_the_reason_of_its_wish() -> None:
+    drained = record(desired="pause")
+    why = explain(engine(), drained, DesiredState.PAUSE, stop_sent=True, wished_for=Reason.DRAINED)
+    assert (why.reason, why.category) == (Reason.DRAINED, Category.STOPPED)
+    closed = explain(
+        engine(code=143), record(code=143, desired="stop"), DesiredState.STOP, wished_for=Reason.WINDOW_CLOSED
+    )
+    assert closed.reason is Reason.WINDOW_CLOSED
+
+
+def test_what_failed_before_a_pause_reached_it_has_failed_and_one_that_was_to_stop_is_stopped() -> None:
+    failed = record(code=1)
+    assert explain(engine(code=1), failed, DesiredState.PAUSE, stop_sent=True).reason is Reason.EXITED_NONZERO
+    closing = explain(engine(code=1), failed, DesiredState.STOP, wished_for=Reason.WINDOW_CLOSED)
+    assert closing.reason is Reason.EXITED_NONZERO
+    assert explain(engine(code=1), failed, DesiredState.STOP).reason is Reason.STOP_CONFIRMED
+
+
+def test_what_was_complete_while_it_paused_has_succeeded() -> None:
+    whole = record(desired="pause", complete=True)
+    assert explain(engine(), whole, DesiredState.PAUSE, stop_sent=True).reason is Reason.EXITED_ZERO
+    half = record(desired="pause", complete=False)
+    assert explain(engine(), half, DesiredState.PAUSE, stop_sent=True).reason is Reason.PAUSE_CONFIRMED
+    untold = record(desired="pause")
+    assert explain(engine(), untold, DesiredState.PAUSE, stop_sent=True).reason is Reason.PAUSE_CONFIRMED
 
 
 def test_a_job_that_had_finished_before_the_stop_reached_it_succeeded() -> None:

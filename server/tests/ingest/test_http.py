@@ -12,13 +12,13 @@ import pytest
 
 from server.tests.ingest.builders import event_line, guard, metrics_line, run
 from server.tests.ingest.http import TOKEN, Served, serve
+from server.tests.ledger.builders import wish_stop
 from starforge.contract.capsule import ExitRecord, Ingest
 from starforge.runner.sender import Sender
 from starforge.runner.spool import Spool
 from starforge.runner.wishes import Wishes
 from starforge_console.domain.tokens import hash_token
 from starforge_console.ledger.endings import end_token
-from starforge_console.ledger.jobs import wish_stop
 from starforge_console.wakeups import BACKEND
 from starforge_console.web.room import Room
 

@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 
 from server.tests.ingest.builders import Site, event_line, guard, open_site, run
+from server.tests.ledger.builders import wish_stop
 from starforge_console.domain.tokens import hash_token
 from starforge_console.errors import StreamClosed, TokenRefused
 from starforge_console.ingest.tokens import REMEMBERED_S, IngestTokens
 from starforge_console.ledger.endings import end_token
-from starforge_console.ledger.jobs import wish_stop
 from starforge_console.ledger.reports import ReportingAttempt
 
 TOKEN = "sfa_of-this-attempt"  # noqa: S105 - a made-up one

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from server.tests.clocks import HandClock
-from server.tests.ledger.builders import guard, open_ledger
+from server.tests.ledger.builders import guard, open_ledger, wish_stop
 from server.tests.web.support import ToldHub
 from starforge.containers.storage import MARK_FILE
 from starforge.contract.canonical import digest_bytes
@@ -24,7 +24,7 @@ from starforge_console.inputs.shelf import FIRST_RETRY_S, REFUSAL_KEPT_S, Shelf,
 from starforge_console.ledger.accounts import add_user, find_user
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.inputs import load_inputs
-from starforge_console.ledger.jobs import NewJob, admit, wish_stop
+from starforge_console.ledger.jobs import NewJob, admit
 from starforge_console.settings.console import HubSettings
 from starforge_console.wakeups import Wakeups
 

@@ -10,9 +10,10 @@ from starforge.contract.canonical import digest_bytes
 from starforge.contract.executor import Target
 from starforge.contract.ids import JobId, new_attempt_id, new_job_id
 from starforge.contract.launch import PoolRequest
-from starforge.contract.states import Reason
+from starforge.contract.states import DesiredState, Reason
 from starforge_console.domain.job import JobInFlight, QueuedJob
 from starforge_console.domain.reconcile import Move
+from starforge_console.domain.wishes import Wish
 from starforge_console.ledger.accounts import add_user, find_user
 from starforge_console.ledger.apply import apply_move
 from starforge_console.ledger.database import Database, upgrade_schema
@@ -20,6 +21,7 @@ from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.jobs import NewJob, SubmitKey, admit
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.queue import NewAttempt, dequeue, list_queued
+from starforge_console.ledger.wishes import wish
 
 
 def guard(now: float = 100.0, lease: str | None = "me", monotonic: float | None = None) -> Guard:
@@ -95,3 +97,8 @@ def apply(connection: Connection, job_id: JobId, *reasons: Reason, now: float = 
     if apply_move(connection, in_flight(connection, job_id), Move(reasons=reasons), guard(now)) is None:
         message = "the job had changed"
         raise AssertionError(message)
+
+
+def wish_stop(connection: Connection, job_id: JobId, grace_s: float | None, at: Guard) -> bool:
+    """A user's stop."""
+    return wish(connection, job_id, Wish(desired=DesiredState.STOP, grace_s=grace_s), at)

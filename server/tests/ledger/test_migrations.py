@@ -85,7 +85,7 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             for index in ("starts_from", "workspace"):
                 connection.exec_driver_sql(f"DROP INDEX ix_jobs_{index}")
             later_columns = {
-                "jobs": ("waiting", "inputs", "starts_from", "workspace", "image_digest"),
+                "jobs": ("waiting", "inputs", "starts_from", "workspace", "image_digest", "wished_for", "goes_on"),
                 "users": ("team",),
                 "attempts": ("capsule_digest", "runner_digest", "image_digest"),
             }

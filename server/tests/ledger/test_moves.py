@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from server.tests.ledger.builders import apply, guard, in_flight, open_ledger, queued, submit, take
+from server.tests.ledger.builders import apply, guard, in_flight, open_ledger, queued, submit, take, wish_stop
 from starforge.contract.canonical import digest_bytes
 from starforge.contract.ids import new_attempt_id
 from starforge.contract.observation import Phase, Seen
@@ -17,7 +17,7 @@ from starforge_console.ledger.apply import apply_move, ref_of
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.endings import list_lost_attempts
 from starforge_console.ledger.image_pins import load_image_pins
-from starforge_console.ledger.jobs import SubmitKey, delete_job, wish_stop
+from starforge_console.ledger.jobs import SubmitKey, delete_job
 from starforge_console.ledger.moves import JobRef, enter, move
 from starforge_console.ledger.queue import list_due_retries
 from starforge_console.ledger.views import list_attempts, list_events, load_job

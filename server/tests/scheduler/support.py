@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from server.tests.clocks import HandClock
-from server.tests.ledger.builders import guard, submit
+from server.tests.ledger.builders import guard, submit, wish_stop
 from starforge.contract.capsule import Desired, ExitRecord
 from starforge.contract.executor import FleetView, Target
 from starforge.contract.ids import AttemptId, Digest, JobId
@@ -24,7 +24,6 @@ from starforge_console.executors.scripting import FakeNode, Script
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.endings import EndedAttempt
 from starforge_console.ledger.in_flight import list_in_flight, void_leases
-from starforge_console.ledger.jobs import wish_stop
 from starforge_console.ledger.views import AttemptRecord, JobRecord, list_attempts, list_events, load_job
 from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.cleanup import Cleanup

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import update
 
-from server.tests.ledger.builders import guard
+from server.tests.ledger.builders import guard, wish_stop
 from server.tests.scheduler.support import Loops, Site, open_site, run
 from starforge.contract.ids import JobId
 from starforge.contract.states import JobState
@@ -15,7 +15,6 @@ from starforge_console.domain.waiting import WaitReason
 from starforge_console.executors.scripting import FakeNode
 from starforge_console.ledger.accounts import find_user
 from starforge_console.ledger.inputs import write_inputs
-from starforge_console.ledger.jobs import wish_stop
 from starforge_console.ledger.quotas import change_parts, set_team
 from starforge_console.ledger.tables import jobs
 

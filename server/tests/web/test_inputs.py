@@ -5,6 +5,7 @@ import asyncio
 import httpx2
 import pytest
 
+from server.tests.ledger.builders import wish_stop
 from server.tests.web.lives import run_to_end
 from server.tests.web.support import ConsoleUnderTest, build_submission, submit
 from starforge.contract.ids import JobId
@@ -13,7 +14,6 @@ from starforge_console.assembly.layout import StorageLayout
 from starforge_console.domain.inputs import HubAnswer, HubRef, HubStanding
 from starforge_console.domain.quota import Holder
 from starforge_console.inputs.stored import StoredInputs
-from starforge_console.ledger.jobs import wish_stop
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.quotas import change_parts
 

@@ -72,6 +72,9 @@ def _print_runs(found: Comparison) -> None:
     print_table(headers, rows)
     if not found.keys:
         note("none of the runs has reported a metric yet")
+    for key in found.keys:
+        if not any(curve.key == key for curve in found.curves):
+            note(f"none of the runs has reported {key!r}; sf job metrics {found.runs[0].id} lists what there is")
 
 
 def _cells(found: Comparison, key: str, curve: ComparedCurve | None) -> tuple[str, ...]:

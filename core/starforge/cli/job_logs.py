@@ -157,7 +157,8 @@ def _print_hits(console: Console, job: str, wish: _Wish) -> int:
     for hit in found:
         count += 1
         click.echo(_render_hit(hit), color=True)
-    note(f"{count_of(count, 'line')} of the log hold {wish.text!r}" if count else f"no line holds {wish.text!r}")
+    verb = "holds" if count == 1 else "hold"
+    note(f"{count_of(count, 'line')} of the log {verb} {wish.text!r}" if count else f"no line holds {wish.text!r}")
     return 0
 
 

@@ -2,7 +2,7 @@
 
 import click
 
-from starforge.cli.output import find_width, json_option, note, print_json, render_row, say
+from starforge.cli.output import find_width, json_option, note, print_json, render_row, render_text, say
 from starforge.cli.session import open_console
 from starforge.client.samples import SamplesConsole
 from starforge.contract.samples import SampleList, SampleSet
@@ -50,7 +50,7 @@ def _print(told: SampleList, found: SampleSet) -> None:
         say(f"{number}")
         for column in found.columns:
             if row.get(column) is not None:
-                click.echo(render_row(f"  {column.ljust(label)}  ", str(row[column]), width))
+                click.echo(_render_cell(f"  {column.ljust(label)}  ", str(row[column]), width))
     if line.left_out:
         note(f"{count_of(line.left_out, 'row')} more {'was' if line.left_out == 1 else 'were'} reported and not kept")
     steps = [one.step for one in told.items]
@@ -58,3 +58,8 @@ def _print(told: SampleList, found: SampleSet) -> None:
         note(f"{len(steps)} steps have some, {steps[0]} to {steps[-1]}: --step N")
     if len(told.names) > 1:
         note(f"names: {', '.join(told.names)}")
+
+
+def _render_cell(label: str, text: str, width: int | None) -> str:
+    """A text of one line is broken to fit; one of several keeps its own, which are part of what the model wrote."""
+    return render_text(label, text) if "\n" in text.strip() else render_row(label, text, width)

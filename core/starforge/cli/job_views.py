@@ -148,6 +148,7 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
     width = find_width()
     facts = [
         ("experiment", f"{job.project}/{job.name} of {job.user}"),
+        *([("about", detail.spec.metadata.note)] if detail.spec.metadata.note else []),
         ("method", f"{spec.recipe.name} {spec.recipe.version}"),
         ("image", shorten_digests(spec.framework.image)),
         ("fleet", describe_place(detail)),

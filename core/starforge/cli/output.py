@@ -90,6 +90,13 @@ def render_row(label: str, text: str, width: int | None) -> str:
     return label + f"\n{' ' * len(label)}".join(lines)
 
 
+def render_text(label: str, text: str) -> str:
+    """`text` beside `label` with its own lines, which stand below one another: a poem or code stays what it is."""
+    indent = " " * len(label)
+    first, *rest = clean(text.rstrip().replace("\r\n", "\n")).split("\n")
+    return "\n".join(line.rstrip() for line in (label + first, *(indent + line for line in rest)))
+
+
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table that fits the terminal; piped, nothing is cut."""
     click.echo(render_table(headers, rows, find_width()))

@@ -15,7 +15,7 @@ def draw_curve(steps: Sequence[float], values: Sequence[float], *, title: str, w
     """The curve through (`steps`, `values`) as `height` lines of dots with a title above and the steps below.
 
     No line is longer than `width` columns (24 at least). Values that are not finite leave a gap and are told of
-    in the title. A curve with no finite value says so.
+    in the title, which names the last value whatever it is. A curve with no finite value says so.
     """
     width = max(width, _MIN_WIDTH)
     points = [(step, value) for step, value in zip(steps, values, strict=True) if math.isfinite(value)]
@@ -27,8 +27,8 @@ def draw_curve(steps: Sequence[float], values: Sequence[float], *, title: str, w
     margin = max(map(len, labels))
     columns = width - margin - 2
     cells = _plot(points, columns, height)
-    last = f"{title}  last {render_number(points[-1][1])} at step {render_number(points[-1][0])}"
-    lines = [(last + (", with values that are not finite" if missing else ""))[:width]]
+    last = f"{title}  last {render_number(values[-1])} at step {render_number(steps[-1])}"
+    lines = [(last + ("; nan and inf are not drawn" if missing else ""))[:width]]
     for index, row in enumerate(cells):
         label = {0: labels[0], height - 1: labels[1]}.get(index, "")
         lines.append(f"{label:>{margin}} ┤{''.join(chr(_EMPTY + cell) for cell in row)}")

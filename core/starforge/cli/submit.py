@@ -47,7 +47,7 @@ _KEYS: Final = (
     _Key("--init-from", ("init_from",), str, "run/JOB/checkpoint[@step=N] to start from."),
     _Key("--retries", ("lifecycle", "retries"), int, "How often a failed job is run again."),
     _Key("--max-runtime", ("lifecycle", "max_runtime_s"), float, "Seconds after which it is ended."),
-    _Key("--note", ("note",), str, "A line about this run."),
+    _Key("--note", ("note",), str, "A line about this run; `sf job show` has it."),
 )
 
 

@@ -62,6 +62,16 @@ def test_runs_are_compared_in_a_table_with_what_differs(sf: Sf, state: ConsoleSt
         assert sf("compare", "j1", "j2", "--json").json["settings"][0]["differs"] is True
 
 
+def test_a_metric_that_no_run_reported_is_named(sf: Sf, state: ConsoleState) -> None:
+    state.answers["GET /compare"] = {**_comparison(), "keys": ["loss", "nope"]}
+    with serve(state) as url:
+        sf("login", "--server", url, stdin=f"{TOKEN}\n")
+        result = sf("compare", "j1", "j2", "--metric", "loss", "--metric", "nope")
+        assert "none of the runs has reported 'nope'" in result.err
+        assert "sf job metrics j1" in result.err
+        assert "'loss'" not in result.err
+
+
 @pytest.mark.parametrize(("better", "best"), [("lower", "0.5"), ("higher", "2")])
 def test_the_best_value_is_told_of_the_primary_metric(sf: Sf, state: ConsoleState, better: str, best: str) -> None:
     state.answers["GET /compare"] = _comparison({"key": "loss", "better": better})

@@ -67,8 +67,10 @@ def test_lines_that_hold_a_text_are_printed_with_their_numbers(sf: Sf, state: Co
     state.answers[f"GET /jobs/{logged}/log/search"] = {**answer, "ended": True}
     result = sf("job", "logs", logged, "--grep", "STEP")
     assert (result.out, result.code) == ("2:step 2\n", 0)
-    assert "1 line of the log" in result.err
+    assert "1 line of the log holds 'STEP'" in result.err
     assert sf("job", "logs", logged, "--search", "STEP", "--json").json == {"job": logged, "items": [hit]}
+    state.answers[f"GET /jobs/{logged}/log/search"] = {**answer, "items": [hit, hit], "ended": True}
+    assert "2 lines of the log hold 'STEP'" in sf("job", "logs", logged, "--search", "STEP").err
     state.answers[f"GET /jobs/{logged}/log/search"] = {**answer, "items": [], "ended": True}
     assert "no line holds 'nothing'" in sf("job", "logs", logged, "--search", "nothing").err
 

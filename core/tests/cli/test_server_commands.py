@@ -320,6 +320,17 @@ def test_jobs_are_listed_and_shown(sf: Sf, ended_job: str) -> None:
     assert answer["spec"]["apiVersion"] == "forge/v2"
 
 
+def test_the_line_that_a_run_was_submitted_with_is_shown(
+    sf: Sf, server: str, state: ConsoleState, project: Path
+) -> None:
+    assert server.startswith("http")
+    assert project.is_dir()
+    job = sf("submit", "first", "--profile", "cpu", "--note", "a higher rate").out.strip()
+    play(state, job)
+    assert "\n  about       a higher rate\n" in sf("job", "show", job).out
+    assert "  about " not in sf("job", "show", sf("submit", "first", "--profile", "cpu").out.strip()).out
+
+
 def test_the_metric_that_runs_are_compared_by_is_drawn_and_any_other_on_demand(
     sf: Sf, state: ConsoleState, ended_job: str
 ) -> None:

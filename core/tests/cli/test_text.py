@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from starforge.cli.output import render_error, render_row, render_table
+from starforge.cli.output import render_error, render_row, render_table, render_text
 from starforge.cli.plot import draw_curve
 from starforge.errors import ProjectError
 from starforge.logtext import clean, clean_line
@@ -32,6 +32,13 @@ def test_a_curve_without_a_finite_value_says_so(values: list[float]) -> None:
     assert "no finite value" in draw_curve(range(len(values)), values, title="loss", width=60)
 
 
+@pytest.mark.parametrize("last", [math.nan, math.inf], ids=str)
+def test_a_curve_that_ends_without_a_number_names_that_end_also_on_a_narrow_terminal(last: float) -> None:
+    values = [2.0, 1.0, last, last]
+    title = draw_curve([1, 2, 3, 4], values, title="train/loss (4 points)", width=80).splitlines()[0]
+    assert title == f"train/loss (4 points)  last {last} at step 4; nan and inf are not drawn"
+
+
 @given(
     st.lists(st.floats(width=64), min_size=1, max_size=50),
     st.integers(min_value=1, max_value=200),
@@ -53,6 +60,13 @@ def test_a_row_that_does_not_fit_goes_on_below_its_text_with_every_word_whole() 
     assert render_row("  note  ", "one two-three\nfour", None) == "  note  one two-three four"
     assert render_row("  note  ", "x" * 30, 20) == "  note  " + "x" * 30
     assert render_row("  note  ", "", 20) == "  note"
+
+
+def test_a_text_of_several_lines_keeps_them_below_one_another() -> None:
+    text = "def f(x):\n    return x\n\nend\x1b[2J\n"
+    assert render_text("  code  ", text) == "  code  def f(x):\n            return x\n\n        end␛[2J"
+    assert render_text("  code  ", "") == "  code"
+    assert render_text("  code  ", "a\r\nb") == "  code  a\n        b"
 
 
 def test_an_error_is_three_lines_of_what_why_and_next() -> None:

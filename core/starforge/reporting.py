@@ -13,6 +13,7 @@ unless `init(all_ranks=True)` asked for them. Standard library alone, Python 3.8
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
@@ -20,7 +21,21 @@ import sys
 import time
 from array import array
 from binascii import b2a_base64
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sized, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sized,
+    Tuple,
+    TypeVar,
+    Union,
+    cast,
+)
 
 from starforge.contract.bounds import LINE_BYTES
 
@@ -42,6 +57,7 @@ __all__ = [
 ]
 
 Number = Union[int, float]
+CallT = TypeVar("CallT", bound=Callable[..., Any])
 
 _RANK_NAMES = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "FORGE_NODE_RANK")
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
@@ -115,6 +131,19 @@ _keys = _Keys()
 _sets: Dict[Any, str] = {}  # names that were written together -> what later lines call them
 
 
+def _guard(call: CallT) -> CallT:
+    """Let a call warn, and give False, where it would raise into the training."""
+
+    @functools.wraps(call)
+    def guarded(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever a training passes
+        try:
+            return call(*given, **named)
+        except Exception as error:  # noqa: BLE001 - reporting never raises into a training
+            return _line.warn(f"{call.__name__} was dropped: {type(error).__name__}: {error}")
+
+    return cast("CallT", guarded)
+
+
 def log(values: Mapping[str, Any], step: Optional[int] = None) -> bool:
     """Report numbers at a step; without one, the step after the last. NaN and infinities survive.
 
@@ -134,38 +163,43 @@ def log(values: Mapping[str, Any], step: Optional[int] = None) -> bool:
         return _line.warn(f"a report was dropped: {type(error).__name__}: {error}")
 
 
-def init(hparams: Optional[Mapping[str, Any]] = None, *, all_ranks: bool = False) -> bool:
-    """Report the hyperparameters as the training sees them. `all_ranks`: this process reports whatever its rank."""
+@_guard
+def init(hparams: Any = None, *, all_ranks: bool = False) -> bool:  # noqa: ANN401 - a mapping or what has attributes
+    """Report the hyperparameters as the training sees them: a mapping, or an object with them as its attributes.
+
+    `all_ranks`: this process reports whatever its rank.
+    """
     if all_ranks:
         _line.ask_all_ranks()
-    return _event("hparams", values=dict(hparams or {}))
+    return _event("hparams", values={} if hparams is None else _list_members(hparams))
 
 
+@_guard
 def samples(rows: Iterable[Mapping[str, Any]], step: Optional[int] = None, name: str = "samples") -> bool:
     """Report examples of what the model gives, such as [{"prompt": …, "completion": …}].
 
     At most 64 rows of one call are reported, and of a long text its beginning.
     """
-    try:
-        if not _line.is_open():
-            return False
-        kept, left_out = _bound_rows(rows)
-    except Exception as error:  # noqa: BLE001 - reporting never raises into a training
-        return _line.warn(f"samples was dropped: {type(error).__name__}: {error}")
+    if not _line.is_open():
+        return False
+    kept, left_out = _bound_rows(rows)
     told = {"name": name, "step": _line.step if step is None else step, "rows": kept}
     return _event("samples", **told, **({"left_out": left_out} if left_out else {}))
 
 
+@_guard
 def total_steps(count: int) -> bool:
     """Tell how many steps the training will have; reaching it is what makes a run complete."""
     return _event("total_steps", total_steps=int(count))
 
 
+@_guard
 def note(message: str, code: str = "job") -> bool:
     """Put a sentence into the run's timeline."""
     return _event("note", code=code, message=message)
 
 
+@_guard
 def finish() -> bool:
     """Tell that the training is complete. An exit with code 0 alone does not say so."""
     return _event("finish")
@@ -184,12 +218,13 @@ def checkpoint_directory(step: int) -> Optional[str]:
     path = os.path.join(root, f"step-{step}")
     try:
         os.makedirs(path, exist_ok=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # the latter: a step that no path can hold
         _line.warn(f"{path} cannot be made: {error}")
         return None
     return path
 
 
+@_guard
 def commit_checkpoint(step: int, directory: Optional[str] = None) -> bool:
     """Declare that the checkpoint of a step is whole; from then on a later attempt resumes from it.
 
@@ -262,14 +297,15 @@ def _write_parts(parts: List[str], step: int) -> bool:
 
 
 def _event(kind: str, **members: Any) -> bool:  # noqa: ANN401 - JSON values
-    try:
-        if not _line.is_open():
-            return False
-        document: Dict[str, Any] = {"time": _now(), "kind": kind}
-        document.update(_build_plain(members))
-        return _line.write(_encode(document) + "\n")
-    except Exception as error:  # noqa: BLE001 - reporting never raises into a training
-        return _line.warn(f"{kind} was dropped: {type(error).__name__}: {error}")
+    if not _line.is_open():
+        return False
+    document: Dict[str, Any] = {"time": _now(), "kind": kind}
+    document.update(_build_plain(members))
+    return _line.write(_encode(document) + "\n")
+
+
+def _list_members(hparams: Any) -> Mapping[str, Any]:  # noqa: ANN401 - see init
+    return hparams if isinstance(hparams, Mapping) else vars(hparams)
 
 
 def _bound_rows(rows: Iterable[Mapping[str, Any]]) -> Tuple[List[Any], int]:

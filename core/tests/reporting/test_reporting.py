@@ -245,3 +245,31 @@ def test_of_many_or_long_examples_a_part_is_reported_and_the_rest_is_counted(tra
     assert len(large["rows"]) + large["left_out"] == 64
     assert len(large["rows"]) >= 8
     assert len(wide["rows"]) == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "init(hparams=5)",
+        "samples(None)",
+        "samples(5)",
+        "log(None)",
+        "log({'loss': 1}, step='x')",
+        "total_steps(None)",
+        "total_steps('many')",
+        "commit_checkpoint(None)",
+        "commit_checkpoint(1, 'a\\0b')",
+        "checkpoint_directory('a\\0b')",
+    ],
+)
+def test_what_cannot_be_reported_is_told_and_never_raised(training: Training, tmp_path: Path, call: str) -> None:
+    shown = training.run(f"print(report.{call} or 'nothing')", FORGE_CKPT_DIR=str(tmp_path))
+    assert shown == "nothing\n"
+    assert "starforge.report: " in training.stderr
+    assert training.stderr.endswith("the training goes on\n")
+
+
+def test_hyperparameters_may_be_attributes_of_an_object(training: Training) -> None:
+    training.run("import argparse; report.init(argparse.Namespace(lr=0.5, name='a'))")
+    (line,) = training.lines()
+    assert (line["kind"], line["values"]) == ("hparams", {"lr": 0.5, "name": "a"})

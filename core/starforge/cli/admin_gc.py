@@ -1,14 +1,13 @@
 """`sf admin gc`: what retention would remove, removing it, and the hold that a backup takes."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Final
 
 import click
 
 from starforge.cli.output import json_option, note, print_json, print_table, say, warn
-from starforge.cli.session import open_console
+from starforge.cli.session import open_console_as
 from starforge.client.retention import RetentionConsole
 from starforge.contract.retention import LONGEST_HOLD_H, Collection, HoldRequest, HoldView, RemovalView
 from starforge.errors import InputError
@@ -55,7 +54,7 @@ def gc(is_applied: bool, hours: float | None, why: str, release: bool, as_json: 
     """
     if sum((is_applied, hours is not None, release)) > 1:
         raise InputError("--apply, --hold and --release are three different things", next_step="give one of them")
-    with _open() as console:
+    with open_console_as(RetentionConsole) as console:
         if hours is not None:
             _print_hold(console.hold(HoldRequest(hours=hours, why=why or None)), as_json=as_json)
         elif release:
@@ -65,12 +64,6 @@ def gc(is_applied: bool, hours: float | None, why: str, release: bool, as_json: 
             _print(_collect(console), as_json=as_json)
         else:
             _print(console.removable(), as_json=as_json)
-
-
-@contextmanager
-def _open() -> Iterator[RetentionConsole]:
-    with open_console() as console:
-        yield RetentionConsole(console.connection)
 
 
 def _collect(console: RetentionConsole) -> Collection:

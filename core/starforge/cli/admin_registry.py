@@ -7,7 +7,7 @@ import click
 
 from starforge.cli.lazy import LazyCommand, LazyGroup
 from starforge.cli.output import describe_time, json_option, note, print_json, print_table
-from starforge.cli.session import open_console
+from starforge.cli.session import open_console_as
 from starforge.client.login import load_session
 from starforge.client.registries import RegistryConsole
 from starforge.contract.launch import RegistryLogin, Secret
@@ -46,8 +46,8 @@ def set_login(registry: str, username: str, as_json: bool) -> None:  # noqa: FBT
     """
     load_session()  # who is not signed in learns it before anything is asked
     login = RegistryLogin(username=username, password=_read_password(registry, username))
-    with open_console() as console:
-        kept = RegistryConsole(console.connection).set_registry_login(registry, login)
+    with open_console_as(RegistryConsole) as console:
+        kept = console.set_registry_login(registry, login)
     if as_json:
         print_json(kept.model_dump(mode="json"))
     else:
@@ -62,8 +62,8 @@ def ls(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     \b
     JSON: {items: [{registry, username, set_at, set_by}]}
     """
-    with open_console() as console:
-        found = RegistryConsole(console.connection).registry_logins().items
+    with open_console_as(RegistryConsole) as console:
+        found = console.registry_logins().items
     if as_json:
         print_json({"items": [one.model_dump(mode="json") for one in found]})
         return
@@ -85,8 +85,8 @@ def rm(registry: str, as_json: bool) -> None:  # noqa: FBT001 - click passes fla
     \b
     JSON: {registry, removed: true}
     """
-    with open_console() as console:
-        RegistryConsole(console.connection).remove_registry_login(registry)
+    with open_console_as(RegistryConsole) as console:
+        console.remove_registry_login(registry)
     if as_json:
         print_json({"registry": registry, "removed": True})
     else:

@@ -1,15 +1,15 @@
 """`sf fleet ls`, `sf fleet show` and `sf node ls`: what the console knows of fleets and machines."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Final, TypeVar
 
 import click
 from pydantic import ValidationError
 
 from starforge.cli.output import find_width, join_lines, json_option, print_json, print_table, render_row, say, warn
-from starforge.cli.session import open_console
+from starforge.cli.session import open_console_as
 from starforge.client.fleets import FleetConsole
 from starforge.contract.fleets import FleetDetail, GpuDetail, NodeDetail
 from starforge.contract.jobspec import Frozen, describe_faults
@@ -21,11 +21,9 @@ _SHOWN_UUID: Final = 12
 RequestT = TypeVar("RequestT", bound=Frozen)
 
 
-@contextmanager
-def open_fleets() -> Iterator[FleetConsole]:
+def open_fleets() -> AbstractContextManager[FleetConsole]:
     """The console that this user is signed in at. Raises SignInRequired."""
-    with open_console() as console:
-        yield FleetConsole(console.connection)
+    return open_console_as(FleetConsole)
 
 
 def read_options(kind: type[RequestT], /, **options: object) -> RequestT:

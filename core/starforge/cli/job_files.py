@@ -1,8 +1,7 @@
 """`sf job artifacts` and `sf job get`: what a job left on the storage, listed and brought here."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import click
 
 from starforge.cli.output import json_option, note, print_json, print_table, say
 from starforge.cli.progress import show_progress
-from starforge.cli.session import open_console
+from starforge.cli.session import open_console_as
 from starforge.client.files import FilesConsole, Wanted
 from starforge.client.outputs import OUT, complete_path, is_here, list_wanted, refuse_overwriting
 from starforge.contract.files import FileEntry
@@ -32,7 +31,7 @@ def artifacts(job: str, folder: str, as_json: bool) -> None:  # noqa: FBT001 - c
     JSON: {path, items: [{name, kind, bytes, modified_at, sha256}], unlisted}
     """
     path = complete_path(folder)
-    with _open() as console:
+    with open_console_as(FilesConsole) as console:
         items = list(console.entries(job, path))
     if as_json:
         print_json({"path": path, "items": [one.model_dump(mode="json") for one in items]})
@@ -63,7 +62,7 @@ def get(job: str, paths: tuple[str, ...], target: Path, force: bool, as_json: bo
     \b
     JSON: {files: [{path, to, bytes, sha256, saved}]}
     """
-    with _open() as console:
+    with open_console_as(FilesConsole) as console:
         wanted = [one for path in paths or (OUT,) for one in list_wanted(console, job, path, target)]
         missing = [one for one in wanted if force or not is_here(one)]
         refuse_overwriting([] if force else missing, "choose another folder with --to, or write over them with --force")
@@ -72,12 +71,6 @@ def get(job: str, paths: tuple[str, ...], target: Path, force: bool, as_json: bo
             for one in missing:
                 console.save(job, one, progress)
     _print_saved(wanted, missing, as_json=as_json)
-
-
-@contextmanager
-def _open() -> Iterator[FilesConsole]:
-    with open_console() as console:
-        yield FilesConsole(console.connection)
 
 
 def _print_saved(wanted: Sequence[Wanted], saved: Sequence[Wanted], *, as_json: bool) -> None:

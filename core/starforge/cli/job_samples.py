@@ -3,7 +3,7 @@
 import click
 
 from starforge.cli.output import find_width, json_option, note, print_json, render_row, render_text, say
-from starforge.cli.session import open_console
+from starforge.cli.session import open_console_as
 from starforge.client.samples import SamplesConsole
 from starforge.contract.samples import SampleList, SampleSet
 from starforge.errors import NotFound
@@ -24,8 +24,7 @@ def samples(job: str, step: int | None, name: str | None, as_json: bool) -> None
     JSON: {names, steps, line: {name, step, attempt, at, rows, left_out},
            columns, rows: [{column: value}]}
     """
-    with open_console() as opened:
-        console = SamplesConsole(opened.connection)
+    with open_console_as(SamplesConsole) as console:
         told = console.sample_steps(job, name)
         if not told.items:
             raise NotFound(

@@ -8,7 +8,7 @@ import click
 
 from starforge.cli.lazy import LazyCommand, LazyGroup
 from starforge.cli.output import describe_time, json_option, note, print_json, print_table, warn
-from starforge.cli.session import open_console
+from starforge.cli.session import open_console_as
 from starforge.client.http import is_readable_on_the_way
 from starforge.client.login import load_session
 from starforge.client.secrets import SecretConsole
@@ -56,8 +56,8 @@ def set_secret(name: str, rest: tuple[str, ...], file: Path | None, as_json: boo
         warn(f"{server} is not encrypted: the value can be read on the way")
     value = _read_value(name, file)
     check_value(name, value.reveal())
-    with open_console() as console:
-        kept = SecretConsole(console.connection).set_secret(name, value)
+    with open_console_as(SecretConsole) as console:
+        kept = console.set_secret(name, value)
     if as_json:
         print_json(kept.model_dump(mode="json"))
         return
@@ -74,8 +74,8 @@ def ls(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     \b
     JSON: {items: [{name, set_at, note}]}
     """
-    with open_console() as console:
-        found = SecretConsole(console.connection).secrets().items
+    with open_console_as(SecretConsole) as console:
+        found = console.secrets().items
     if as_json:
         print_json({"items": [one.model_dump(mode="json") for one in found]})
         return
@@ -97,8 +97,8 @@ def rm(name: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags s
     \b
     JSON: {name, removed: true}
     """
-    with open_console() as console:
-        SecretConsole(console.connection).remove_secret(name)
+    with open_console_as(SecretConsole) as console:
+        console.remove_secret(name)
     if as_json:
         print_json({"name": name, "removed": True})
     else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from starforge.cli.kept_profiles import load_kept_profiles
 from starforge.cli.output import note
@@ -12,6 +13,8 @@ from starforge.errors import Refused, Unavailable
 from starforge.hardware.profiles import Profile
 from starforge.wording import describe_duration
 
+ConsoleT = TypeVar("ConsoleT", bound=Console)
+
 
 @contextmanager
 def open_console() -> Iterator[Console]:
@@ -21,9 +24,16 @@ def open_console() -> Iterator[Console]:
         SignInRequired: nobody is signed in.
 
     """
+    with open_console_as(Console) as console:
+        yield console
+
+
+@contextmanager
+def open_console_as(kind: type[ConsoleT]) -> Iterator[ConsoleT]:
+    """The same with the calls that `kind` knows. Raises as above."""
     session = load_session()
     with Connection(session.server, session.token) as connection:
-        yield Console(connection)
+        yield kind(connection)
 
 
 def load_profiles(texts: Sequence[str]) -> Mapping[str, Profile]:

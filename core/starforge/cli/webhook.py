@@ -1,8 +1,7 @@
 """`sf webhook`: have a server of one's own told over HTTP what happens to jobs."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Final
 
 import click
@@ -10,7 +9,7 @@ from pydantic import ValidationError
 
 from starforge.cli.lazy import LazyCommand, LazyGroup
 from starforge.cli.output import json_option, note, print_json, print_table, say, warn
-from starforge.cli.session import open_console
+from starforge.cli.session import open_console_as
 from starforge.client.webhooks import WebhookConsole
 from starforge.contract.jobspec import describe_faults
 from starforge.contract.states import JobState
@@ -56,7 +55,7 @@ def add(url: str, events: tuple[str, ...], *, project: str | None, all_jobs: boo
         new = AddWebhook(url=url, events=events, project=project, jobs="all" if all_jobs else "own")
     except ValidationError as error:
         raise InputError("the webhook cannot be added", why=describe_faults(error), next_step="correct it") from None
-    with _open() as console:
+    with open_console_as(WebhookConsole) as console:
         added = console.add_webhook(new)
     if as_json:
         print_json(added.model_dump(mode="json"))
@@ -75,7 +74,7 @@ def ls(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     JSON: {items: [{id, url, events, project, jobs, user, failing_since,
            disabled_at, disabled_why, last}]}
     """
-    with _open() as console:
+    with open_console_as(WebhookConsole) as console:
         found = console.webhooks().items
     if as_json:
         print_json({"items": [one.model_dump(mode="json") for one in found]})
@@ -96,7 +95,7 @@ def show(webhook_id: int, as_json: bool) -> None:  # noqa: FBT001 - click passes
     JSON: {webhook, deliveries: [{id, job, state, at, tries, status,
            error, outcome}]}
     """
-    with _open() as console:
+    with open_console_as(WebhookConsole) as console:
         found = console.webhook(webhook_id)
     if as_json:
         print_json(found.model_dump(mode="json"))
@@ -117,7 +116,7 @@ def test(webhook_id: int, as_json: bool) -> int:  # noqa: FBT001 - click passes 
     \b
     JSON: {id, status, error, outcome, …}
     """
-    with _open() as console:
+    with open_console_as(WebhookConsole) as console:
         done = console.test_webhook(webhook_id)
     if as_json:
         print_json(done.model_dump(mode="json"))
@@ -139,7 +138,7 @@ def enable(webhook_id: int, as_json: bool) -> None:  # noqa: FBT001 - click pass
     \b
     JSON: the webhook as `sf webhook ls` shows it
     """
-    with _open() as console:
+    with open_console_as(WebhookConsole) as console:
         found = console.enable_webhook(webhook_id)
     if as_json:
         print_json(found.model_dump(mode="json"))
@@ -156,18 +155,12 @@ def rm(webhook_id: int, as_json: bool) -> None:  # noqa: FBT001 - click passes f
     \b
     JSON: {id, removed: true}
     """
-    with _open() as console:
+    with open_console_as(WebhookConsole) as console:
         console.remove_webhook(webhook_id)
     if as_json:
         print_json({"id": webhook_id, "removed": True})
     else:
         say(f"removed {webhook_id}")
-
-
-@contextmanager
-def _open() -> Iterator[WebhookConsole]:
-    with open_console() as console:
-        yield WebhookConsole(console.connection)
 
 
 def _row(one: WebhookView) -> Sequence[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, func, select
 
+from starforge.contract.states import JobState
 from starforge.errors import NotFound
 from starforge_console.domain.retention import Kind
 from starforge_console.ledger.kept_tables import removals
@@ -145,6 +146,13 @@ def count_by_state(connection: Connection) -> dict[str, int]:
     """How many jobs are in each state that any job is in."""
     rows = connection.execute(select(jobs.c.state, func.count().label("jobs")).group_by(jobs.c.state)).all()
     return {row.state: row.jobs for row in rows}
+
+
+def count_in_states(connection: Connection, states: Sequence[JobState]) -> dict[str, int]:
+    """How many jobs are in each of these states, without a look at all the others."""
+    some = jobs.c.state.in_([state.value for state in states])
+    rows = connection.execute(select(jobs.c.state, func.count().label("jobs")).where(some).group_by(jobs.c.state)).all()
+    return {state.value: 0 for state in states} | {row.state: row.jobs for row in rows}
 
 
 def _job_query() -> Select[Any]:

@@ -156,3 +156,23 @@ def part_of(page: str, element: str) -> str:
     found = re.search(rf'<section class="panel" id="{element}".*?</section>', page, re.DOTALL)
     assert found is not None, page
     return found[0]
+
+
+@pytest.mark.parametrize(
+    ("language", "runs", "waits"), [(ENGLISH, "running", "waiting"), (CHINESE, "运行中", "排队中")]
+)
+def test_the_side_bar_of_every_page_counts_what_runs_and_what_waits(
+    console: ConsoleUnderTest, language: str, runs: str, waits: str
+) -> None:
+    ann = console.add_user("ann")
+    begin(console, submit(console, ann))
+    client = sign_in(console, ann)
+    headers = {"accept-language": language}
+    for number in (1, 2):
+        submit(console, ann)
+        for path in ("/overview", "/jobs", "/account", "/catalog"):
+            page = client.get(path, headers=headers).text
+            assert f'id="side-jobs">1<span class="sr"> {runs}</span></span>' in page
+            assert f'id="side-queue">{number}<span class="sr"> {waits}</span></span>' in page
+    empty = sign_in(console, ann).get("/jobs/none", headers=headers).text
+    assert 'id="side-jobs"></span>' in empty, "where nothing could be counted, nothing is said"

@@ -32,6 +32,7 @@ from starforge_console.web.pages.log_lines import LogPiece, Place, parse_place, 
 from starforge_console.web.pages.look import Look
 from starforge_console.web.pages.seats import take_seat
 from starforge_console.web.pages.services import Pages, PageServices
+from starforge_console.web.pages.side import load_side
 from starforge_console.web.pages.visit import SESSION_COOKIE, Signed, Visit
 from starforge_console.web.sse import News, Stream, answer_stream, encode_event
 
@@ -142,6 +143,7 @@ class _ListReader:
     after: int
     sent: dict[str, JobLine] | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
+    side: str = ""
 
     async def look(self, since: float) -> News:
         """The fragments of what has changed."""
@@ -154,7 +156,7 @@ class _ListReader:
             last, now = seen.last_event, seen.lines
             news = [now[one] for one in self.shown if one in now and now[one] != self.sent.get(one)]
             self.sent |= {line.job.id: line for line in news}
-        fragments = [self._row(line) for line in news] + await self._tell_counts(since)
+        fragments = [self._row(line) for line in news] + await self._tell_counts(since) + await self._tell_side(since)
         return News([encode_event("\n".join(fragments), str(last))] if fragments else [])
 
     async def _load_first(self) -> tuple[dict[str, JobLine], set[str], int]:
@@ -181,6 +183,12 @@ class _ListReader:
         now = count_of(counts, self.search.state or "")
         values = {"counts": counts, "tabs": TABS, "now": now, "total": self.total}
         return [self.pages.look.part(self.visit.words, "live_counts.html", **values)]
+
+    async def _tell_side(self, since: float) -> list[str]:
+        side = await load_side(self.pages, self.services, self.visit.words, since)
+        news = [side] if side != self.side else []
+        self.side = side
+        return news
 
     async def _count(self, search: JobSearch) -> Mapping[str, int]:
         return await self.services.ledger.read(lambda c: count_jobs(c, search))

@@ -13,6 +13,7 @@ from starforge_console.web.pages import overview, queue
 from starforge_console.web.pages.fleet_visit import Asked, FleetVisit
 from starforge_console.web.pages.queue import After, Series
 from starforge_console.web.pages.seats import take_seat
+from starforge_console.web.pages.side import load_side
 from starforge_console.web.pages.visit import SESSION_COOKIE, account_of
 from starforge_console.web.sse import News, Stream, answer_stream, encode_event
 
@@ -60,6 +61,10 @@ class _Reader:
         pages, visit = self.asked.pages, self.asked.visit
         values = await pages.hub.look(self.key, since, self.load)
         fragments = []
+        side = await load_side(pages, self.asked.services, visit.words, since)
+        if self.sent.get("side") != side:
+            self.sent["side"] = side
+            fragments.append(side)
         for part in self.parts:
             text = pages.look.part(visit.words, f"{self.page}/{part}.html", visit=visit, **values)
             if self.sent.get(part) != text:

@@ -2,6 +2,7 @@
 
 import hmac
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -11,12 +12,14 @@ from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from starforge.contract.states import JobState
 from starforge.errors import InputError, SignInRequired
 from starforge_console.accounts.sessions import IDLE_S, Sessions, build_form_key
 from starforge_console.accounts.sign_in import check_scope, owns
 from starforge_console.accounts.tokens import Scope
 from starforge_console.errors import Forbidden
 from starforge_console.ledger.accounts import Account
+from starforge_console.ledger.views import count_in_states
 from starforge_console.web.i18n.words import Words, choose_language, load_words
 
 SESSION_COOKIE: Final = "starforge_session"
@@ -27,6 +30,7 @@ THEMES: Final = ("auto", "light", "dark")
 FORM_KEY: Final = "form_key"
 FIRST_PAGE: Final = "/overview"
 """Where a reader goes who asked for no page."""
+COUNTED: Final = (JobState.RUNNING, JobState.QUEUED)
 YEAR_S: Final = 365 * 24 * 3600
 FIELDS_AT_MOST: Final = 1000
 _NO_ORIGIN: Final = "null"
@@ -47,6 +51,8 @@ class Visit:
     new_session: str | None = None
     new_visitor: str | None = None
     cookies: dict[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
+    """How many jobs are in the states that the side bar tells of."""
 
     @property
     def is_admin(self) -> bool:
@@ -119,9 +125,10 @@ def visitor_of(request: Request) -> Visit:
     )
 
 
-async def signed_visit_of(visit: Annotated[Visit, Depends(visit_of)]) -> Visit:
+async def signed_visit_of(visit: Annotated[Visit, Depends(visit_of)], request: Request) -> Visit:
     """The visit of somebody who has signed in and may read. Raises SignInRequired, Forbidden."""
     account_of(visit)
+    visit.counts = await request.app.state.services.ledger.read(lambda c: count_in_states(c, COUNTED))
     return visit
 
 

@@ -1,0 +1,142 @@
+"""Windows in the ledger, and the jobs that they stopped."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from sqlalchemy import Connection, delete, insert, or_, select, update
+
+from starforge.contract.ids import AttemptId, JobId
+from starforge.contract.launch import PoolRequest
+from starforge.contract.states import HOLDS_A_PLACE, JobState, Reason
+from starforge_console.domain.opening import KINDS, KeptWindow, WindowOf, Windows
+from starforge_console.domain.window_syntax import parse_window, write_span
+from starforge_console.ledger.moves import JobRef
+from starforge_console.ledger.pools import read_pools
+from starforge_console.ledger.quotas import list_members
+from starforge_console.ledger.tables import jobs
+from starforge_console.ledger.window_tables import windows
+
+_HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowLine:
+    """A window with who set it."""
+
+    kept: KeptWindow
+    set_by: str
+    set_at: float
+
+
+class StoppedJob(NamedTuple):
+    """A job that a window stopped and that goes on by itself; `at` is when to look at it."""
+
+    ref: JobRef
+    user_id: int
+    fleet: str | None
+    pools: tuple[PoolRequest, ...]
+    grace_s: float
+    at: float
+
+
+def list_windows(connection: Connection) -> Sequence[WindowLine]:
+    """All of them, fleets first, by name."""
+    rows = connection.execute(select(windows)).all()
+    kinds = {str(kind): kind for kind in KINDS}
+    lines = [
+        WindowLine(
+            kept=KeptWindow(
+                of=WindowOf(kinds[row.kind], row.name),
+                window=parse_window(row.zone, json.loads(row.open), json.loads(row.without)),
+                goes_on=row.goes_on,
+            ),
+            set_by=row.set_by,
+            set_at=row.set_at,
+        )
+        for row in rows
+    ]
+    return sorted(lines, key=lambda line: (KINDS.index(line.kept.of.kind), line.kept.of.name))
+
+
+def load_windows(connection: Connection) -> Windows:
+    """All that are in force; with them the users' teams, where there is a window at all."""
+    kept = tuple(line.kept for line in list_windows(connection))
+    if not kept:
+        return Windows()
+    return Windows(kept, {user_id: member.team for user_id, member in list_members(connection).items()})
+
+
+def put_window(connection: Connection, line: WindowLine) -> None:
+    """Keep a window in place of the one before; jobs that windows stopped are looked at again from `set_at` on."""
+    remove_window(connection, line.kept.of, line.set_at)
+    of, window = line.kept.of, line.kept.window
+    connection.execute(
+        insert(windows).values(
+            kind=of.kind,
+            name=of.name,
+            zone=window.zone,
+            open=json.dumps([write_span(span) for span in window.open]),
+            without=json.dumps([day.isoformat() for day in sorted(window.without)]),
+            goes_on=line.kept.goes_on,
+            set_by=line.set_by,
+            set_at=line.set_at,
+        )
+    )
+
+
+def remove_window(connection: Connection, of: WindowOf, now: float) -> bool:
+    """Let it have no window; False when it had none."""
+    removed = connection.execute(delete(windows).where(windows.c.kind == of.kind, windows.c.name == of.name)).rowcount
+    # When they were to go on was computed of the windows as they were.
+    is_stopped = jobs.c.state.in_(_HOLDING) & (jobs.c.wished_for == Reason.WINDOW_CLOSED.value)
+    has_stopped = (jobs.c.state == JobState.STOPPED.value) & (jobs.c.reason == Reason.WINDOW_CLOSED.value)
+    again = update(jobs).where(jobs.c.retry_at.is_not(None), or_(is_stopped, has_stopped))
+    connection.execute(again.values(retry_at=now))
+    return bool(removed)
+
+
+def list_stopped_by_window(connection: Connection) -> Sequence[StoppedJob]:
+    """Jobs that windows stopped and that go on by themselves, the first ones first."""
+    columns = (
+        *(jobs.c.id, jobs.c.version, jobs.c.attempt_id, jobs.c.attempt_number),
+        *(jobs.c.user_id, jobs.c.fleet, jobs.c.pools, jobs.c.grace_s, jobs.c.retry_at),
+    )
+    rows = connection.execute(
+        select(*columns)
+        .where(
+            jobs.c.retry_at.is_not(None),
+            jobs.c.state == JobState.STOPPED.value,
+            jobs.c.reason == Reason.WINDOW_CLOSED.value,
+        )
+        .order_by(jobs.c.retry_at, jobs.c.submitted_at)
+    ).all()
+    return [
+        StoppedJob(
+            ref=JobRef(
+                id=JobId(row.id),
+                state=JobState.STOPPED,
+                version=row.version,
+                attempt=AttemptId(row.attempt_id),
+                number=row.attempt_number,
+            ),
+            user_id=row.user_id,
+            fleet=row.fleet,
+            pools=read_pools(row.pools),
+            grace_s=row.grace_s,
+            at=row.retry_at,
+        )
+        for row in rows
+    ]
+
+
+def put_off(connection: Connection, job: JobRef, at: float) -> None:
+    """Let the stopped job be looked at again at that time."""
+    connection.execute(update(jobs).where(jobs.c.id == job.id, jobs.c.version == job.version).values(retry_at=at))
+
+
+def list_owners(connection: Connection) -> dict[JobId, int]:
+    """Whose each job is that holds a place."""
+    rows = connection.execute(select(jobs.c.id, jobs.c.user_id).where(jobs.c.state.in_(_HOLDING))).all()
+    return {JobId(row.id): row.user_id for row in rows}

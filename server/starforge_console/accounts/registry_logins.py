@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import structlog
+
 from starforge.contract.launch import RegistryLogin
 from starforge.contract.registries import LONGEST_PASSWORD
 from starforge.errors import InputError, NotFound
 from starforge_console.accounts.vault import Vault
 from starforge_console.clock import Clock
 from starforge_console.domain.images import parse_registry
-from starforge_console.errors import SealBroken
+from starforge_console.errors import SealBroken, VaultUnusable
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.registry_credentials import (
     RegistryCredential,
@@ -21,6 +23,8 @@ from starforge_console.ledger.registry_credentials import (
 )
 
 _LONGEST_NAME: Final = 255
+
+_log = structlog.get_logger("registries")
 
 
 class RegistryLogins:
@@ -52,19 +56,10 @@ class RegistryLogins:
     async def find_login(self, registry: str) -> RegistryLogin | None:
         """The login for the registry, or None. Raises SealBroken, VaultUnusable."""
         try:
-            return await self._open_login(registry)
-        except SealBroken:
-            await self.load()  # it may have been given up meanwhile, by a command beside this process
-            return await self._open_login(registry)
-
-    async def _open_login(self, registry: str) -> RegistryLogin | None:
-        kept = self._kept.get(registry)
-        if kept is None:
-            return None
-        password = await asyncio.to_thread(
-            self._vault.unseal, kept.sealed, bound_to=binding_of_login(registry, kept.username)
-        )
-        return RegistryLogin(username=kept.username, password=password)
+            return await self._find_opened(registry)
+        except (SealBroken, VaultUnusable) as error:
+            _log.error("a login of a registry cannot be used", registry=registry, why=error.why, next=error.next_step)
+            raise
 
     async def put(self, registry: str, login: RegistryLogin, by: str) -> RegistryCredential:
         """Keep the login; one that was kept for the registry before is replaced.
@@ -83,15 +78,32 @@ class RegistryLogins:
             registry=named, username=login.username, sealed=sealed, set_at=self._clock.now(), set_by=by
         )
         await self._ledger.write(lambda c: put_credential(c, kept))
+        _log.info("a login of a registry was set", registry=named, username=login.username, user=by)
         await self._reload(named)
         return kept
 
-    async def remove(self, registry: str) -> None:
+    async def remove(self, registry: str, by: str) -> None:
         """Forget the login of the registry. Raises InputError, NotFound."""
         named = parse_registry(registry)
         if not await self._ledger.write(lambda c: remove_credential(c, named)):
             raise NotFound(f"there is no login for {named}", next_step="`sf admin registry ls` lists those there are")
+        _log.info("a login of a registry was removed", registry=named, user=by)
         await self._reload(named)
+
+    async def _find_opened(self, registry: str) -> RegistryLogin | None:
+        try:
+            return await self._open(registry)
+        except SealBroken:
+            await self.load()  # it may have been given up meanwhile, by a command beside this process
+            return await self._open(registry)
+
+    async def _open(self, registry: str) -> RegistryLogin | None:
+        kept = self._kept.get(registry)
+        if kept is None:
+            return None
+        bound_to = binding_of_login(registry, kept.username)
+        password = await asyncio.to_thread(self._vault.unseal, kept.sealed, bound_to=bound_to)
+        return RegistryLogin(username=kept.username, password=password)
 
     async def _reload(self, registry: str) -> None:
         await self.load()

@@ -19,5 +19,5 @@ def forget_unreadable(ledger: Database, vault: Vault, now: float, *, is_applied:
     if not is_applied:
         note(f"{count} would be given up; nothing was changed: put vault-key back if there is a copy, or add --apply")
         return
-    ledger.write_now(lambda c: [drop_sealed(c, row, now) for row in unreadable])
+    ledger.write_now(lambda c: drop_sealed(c, unreadable, now))
     note(f"{count} given up: their owners set secrets again and add webhooks anew, you set logins of registries again")

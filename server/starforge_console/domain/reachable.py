@@ -41,6 +41,16 @@ def find_refused(addresses: Iterable[Address], allowed: Iterable[Network]) -> Ad
     return next((one for one in addresses if not _may_be_called(one, networks)), None)
 
 
+def name_network(address: Address) -> str:
+    """Whose the address is: `public`, or `loopback`, `link-local` or `private`."""
+    if _may_be_called(address, ()):
+        return "public"
+    meant = _unwrap(address)
+    if meant.is_loopback:
+        return "loopback"
+    return "link-local" if meant.is_link_local else "private"
+
+
 def _may_be_called(address: Address, allowed: tuple[Network, ...]) -> bool:
     meant = _unwrap(address)
     if any(one in network for network in allowed for one in (address, meant)):

@@ -36,8 +36,13 @@ def list_sealed(connection: Connection, but: bytes = DROPPED) -> Sequence[Sealed
     return [row for each in lists for row in each(connection, but)]
 
 
-def drop_sealed(connection: Connection, row: SealedRow, now: float) -> None:
-    """Keep the value no longer: a secret and a login go whole, an attempt keeps the name, a webhook is switched off."""
+def drop_sealed(connection: Connection, rows: Sequence[SealedRow], now: float) -> None:
+    """Keep the values no longer: secrets and logins go whole, attempts keep the names, webhooks are switched off."""
+    for row in rows:
+        _drop(connection, row, now)
+
+
+def _drop(connection: Connection, row: SealedRow, now: float) -> None:
     match row.kind:
         case "secret":
             user_values.drop_secret(connection, int(row.key[0]), str(row.key[1]))

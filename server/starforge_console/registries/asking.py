@@ -8,12 +8,15 @@ import asyncio
 from typing import Final, Protocol, TypeVar
 
 import httpx2
+import structlog
 
 from starforge.contract.launch import RegistryLogin
 from starforge.errors import StarForgeError
 from starforge.trust.authorities import Authorities
+from starforge.trust.resolving import resolve
 from starforge_console.clock import Clock
 from starforge_console.domain.images import (
+    Denied,
     ImageAnswer,
     ImageQuestion,
     NotAnswered,
@@ -22,6 +25,7 @@ from starforge_console.domain.images import (
     is_hub,
 )
 from starforge_console.registries.conversation import Conversation, shorten
+from starforge_console.registries.leads import Leads, Resolve
 from starforge_console.registries.places import Place, build_place
 from starforge_console.settings.registries import RegistrySettings
 
@@ -33,6 +37,8 @@ _KEPT_AT_MOST: Final = 1000
 _AT_ONCE: Final = 200
 _OF_ONE_AT_ONCE: Final = 50
 """One registry that does not answer leaves room for questions to the others."""
+
+_log = structlog.get_logger("registries")
 
 _KeyT = TypeVar("_KeyT")
 _ValueT = TypeVar("_ValueT")
@@ -51,8 +57,11 @@ class LoginSource(Protocol):
 class Registries:
     """All registries, each asked as the account that an administrator gave the console there, else as nobody."""
 
-    def __init__(self, settings: RegistrySettings, logins: LoginSource, clock: Clock) -> None:
+    def __init__(
+        self, settings: RegistrySettings, logins: LoginSource, clock: Clock, resolve: Resolve = resolve
+    ) -> None:
         self._settings = settings
+        self._resolve = resolve
         self._logins = logins
         self._clock = clock
         self._plain_http = settings.plain_http
@@ -112,6 +121,14 @@ class Registries:
         except StarForgeError as error:
             return NotAnswered(f"the console's login for it cannot be used: {error}")
         answer = await self._converse(place, login, question)
+        if login is not None and isinstance(answer, Denied) and answer.had_login:
+            _log.warning(
+                "a registry refuses an image to the console's login",
+                registry=question.registry,
+                username=login.username,
+                image=str(question),
+                why=answer.why,
+            )
         self._keep(question, answer)
         return answer
 
@@ -124,7 +141,8 @@ class Registries:
                     timeout=timeout_s, verify=await self._authorities.load(), trust_env=not place.is_local
                 ) as client,
             ):
-                conversation = Conversation(client, place, login)
+                leads = Leads(place.url, self._settings.led_to, self._resolve)
+                conversation = Conversation(client, place, leads, login)
                 return await conversation.ask(question)
         except (TimeoutError, httpx2.TimeoutException):
             why = f"no answer within {timeout_s:g} s"

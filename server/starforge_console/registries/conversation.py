@@ -1,8 +1,8 @@
 """One question to one registry, as the OCI distribution API has it: HEAD, a sign-in where asked for, GET where need be.
 
 A login goes to the registry itself and to the one address that it names for signing in, and nowhere else: not along
-redirects, not to an address that was named without TLS unless it is the registry's own host. An answer that no
-registry wrote (a proxy's, a gateway's) is none.
+redirects, not to an address that was named without TLS unless it is the registry's own host. Neither may be just
+anywhere: see `leads`. An answer that no registry wrote (a proxy's, a gateway's) is none.
 """
 
 import base64
@@ -27,6 +27,7 @@ from starforge_console.domain.images import (
     Resolved,
 )
 from starforge_console.registries.challenges import Challenge, choose_challenge
+from starforge_console.registries.leads import Leads
 from starforge_console.registries.places import Place
 
 MANIFESTS: Final = (
@@ -77,9 +78,12 @@ class _Ended(Exception):
 class Conversation:
     """One question, as one account or as nobody. Raises what the client raises where nobody answers."""
 
-    def __init__(self, client: httpx2.AsyncClient, place: Place, login: RegistryLogin | None) -> None:
+    def __init__(
+        self, client: httpx2.AsyncClient, place: Place, leads: Leads, login: RegistryLogin | None = None
+    ) -> None:
         self._client = client
         self._place = place
+        self._leads = leads
         self._login = login
         self._authorization: str | None = None
         self._scope = ""
@@ -165,7 +169,7 @@ class Conversation:
 
     async def _fetch_token(self, challenge: Challenge) -> str:
         """A token that reads the one repository; the registry says where it is to be had."""
-        realm = self._read_realm(challenge)
+        realm = await self._read_realm(challenge)
         wanted = {"scope": self._scope}
         if "service" in challenge.parameters:
             wanted["service"] = challenge.parameters["service"]
@@ -180,7 +184,7 @@ class Conversation:
         self._secrets.append(token)
         return token
 
-    def _read_realm(self, challenge: Challenge) -> httpx2.URL:
+    async def _read_realm(self, challenge: Challenge) -> httpx2.URL:
         named = challenge.parameters.get("realm", "")
         try:
             realm = httpx2.URL(named)
@@ -191,6 +195,7 @@ class Conversation:
         if self._login is not None and self._place.is_plain and realm.host != self._place.url.host:
             # Anybody on the way could have written it.
             raise _Ended(NotAnswered(f"without TLS it names {realm.host} for signing in; no login is sent there"))
+        await self._check_lead(realm)
         return realm
 
     async def _send(self, method: str, url: httpx2.URL) -> _Reply:
@@ -208,7 +213,13 @@ class Conversation:
                 raise _Ended(NotAnswered("it leads to an address that is none")) from None
             if not self._place.may_lead_to(url):
                 raise _Ended(NotAnswered(f"it leads to {shorten(url.host) or 'nowhere'}, without TLS or at no port"))
+            await self._check_lead(url)
         raise _Ended(NotAnswered(f"it leads on more than {REDIRECTS_AT_MOST} times"))
+
+    async def _check_lead(self, url: httpx2.URL) -> None:
+        refused = await self._leads.find_refused(url)
+        if refused:
+            raise _Ended(NotAnswered(shorten(refused)))
 
     async def _send_once(self, method: str, url: httpx2.URL, headers: dict[str, str]) -> _Reply:
         headers["Accept-Encoding"] = "identity"  # the digest is that of the bytes as they are

@@ -1,6 +1,7 @@
 """Settings about the registries of images."""
 
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
@@ -36,9 +37,20 @@ class RegistrySettings(Group):
         default="",
         description="Registries that speak HTTP without TLS, as HOST:PORT separated by spaces; on loopback they may.",
     )
+    image_led_to: Annotated[str, AfterValidator(_registries)] = Field(
+        default="",
+        description="Hosts that a registry may lead the console to, by redirects and for signing in, beside those of "
+        "its own domain and those that FORGE_IMAGE_PLAIN_HTTP names, such as auth.example.org, separated by spaces.",
+    )
     image_timeout_s: float = Field(default=3.0, gt=0, le=30, description="Longest wait of a submission for a registry.")
 
     @property
     def plain_http(self) -> frozenset[str]:
         """The registries that may be spoken to without TLS."""
         return frozenset(map(parse_registry, self.image_plain_http.split()))
+
+    @property
+    def led_to(self) -> frozenset[str]:
+        """The hosts that registries of other domains may lead to too."""
+        named = self.image_led_to.lower().split() + self.image_plain_http.lower().split()
+        return frozenset(urlsplit(f"//{one}").hostname or one for one in named)

@@ -28,9 +28,9 @@ async def set_registry_login(
 
 
 @router.delete("/admin/registries/{registry}", status_code=204, responses=problem_responses(401, 403, 404))
-async def remove_registry_login(services: Services, _account: Administrator, registry: str) -> Response:
+async def remove_registry_login(services: Services, account: Administrator, registry: str) -> Response:
     """Let the console sign in to the registry no more."""
-    await services.registry_logins.remove(registry)
+    await services.registry_logins.remove(registry, account.user)
     return Response(status_code=204)
 
 

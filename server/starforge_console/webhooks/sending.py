@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import ipaddress
-import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +13,7 @@ import starforge
 from starforge.contract.launch import Secret
 from starforge.contract.webhooks import HEADER_DELIVERY, HEADER_SIGNATURE, HEADER_TIMESTAMP, WebhookMessage, sign
 from starforge.trust.authorities import Authorities
+from starforge.trust.resolving import resolve
 from starforge.wording import cut_middle
 from starforge_console.accounts.vault import Vault
 from starforge_console.clock import Clock
@@ -50,12 +49,6 @@ class WebhookParts:
     sender: "Sender"
     clock: Clock
     wakeups: Wakeups
-
-
-async def resolve(host: str, port: int) -> Sequence[Address]:
-    """The addresses of a host, best first, as the system says. Raises OSError and UnicodeError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [ipaddress.ip_address(str(address[0]).partition("%")[0]) for *_, address in found]
 
 
 class Sender:

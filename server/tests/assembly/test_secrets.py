@@ -122,8 +122,7 @@ def test_an_attempt_whose_values_were_given_up_is_given_no_other_ones(tmp_path: 
         await keep(yard, "HF_TOKEN")
         await yard.assembler.prepare(in_flight())
         (tmp_path / "vault-key").unlink()
-        for row in await yard.ledger.read(list_sealed):
-            await yard.ledger.write(lambda c, row=row: drop_sealed(c, row, 9.0))  # type: ignore[misc] # mypy sees no type in a default
+        await yard.ledger.write(lambda c: drop_sealed(c, list_sealed(c), 9.0))
         await keep(yard, "HF_TOKEN", "another value by now")
         with pytest.raises(LaunchRefused, match="secret HF_TOKEN is not there any more"):
             await yard.assembler.prepare(in_flight())

@@ -15,7 +15,13 @@ from urllib.parse import parse_qsl, urlsplit
 from e2e.support.owned import owned_folder
 from server.tests.certificates import make_certificate
 
-HOSTS: Final = ("registry.example", "auth.example", "other.example", "registry-1.docker.io")
+HOSTS: Final = (
+    "registry.site.example",
+    "auth.site.example",
+    "other.site.example",
+    "foreign.example",
+    "registry-1.docker.io",
+)
 VERSION: Final = {"Docker-Distribution-Api-Version": "registry/2.0"}
 INDEX: Final = "application/vnd.oci.image.index.v1+json"
 

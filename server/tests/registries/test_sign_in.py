@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from server.tests.registries.asking import DIGEST, LOGIN, ask
 from server.tests.registries.stage import Answer, Asked, play, play_over_tls, refuse
@@ -13,7 +14,7 @@ from starforge_console.domain.images import Denied, NotAnswered, Resolved
 BASIC = "Basic " + base64.b64encode(b"puller:a-long-password").decode()
 FOUND = Answer(headers={"Docker-Content-Digest": DIGEST})
 TOKEN = Answer(headers={"Content-Type": "application/json"}, body=b'{"token": "abc.def"}')
-REGISTRY = "registry.example"
+REGISTRY = "registry.site.example"
 
 
 def behind(challenge: str, wanted: str, at_token: Callable[[Asked], Answer] = lambda _: TOKEN) -> Callable[..., Answer]:
@@ -66,9 +67,12 @@ def test_a_login_that_is_refused_is_said_to_be_and_is_not_shown() -> None:
         said = f"you sent {asked.authorization} and a-long-password"
         return refuse(401, "UNAUTHORIZED", said, {"WWW-Authenticate": "Basic realm=x"})
 
-    with play(answer) as stage:
+    with play(answer) as stage, capture_logs() as logs:
         said = ask(f"{stage.address}/train:1", {stage.address: LOGIN})
     assert said == Denied("401 UNAUTHORIZED you sent Basic *** and ***", had_login=True)
+    (entry,) = logs
+    assert (entry["registry"], entry["username"], entry["why"]) == (stage.address, "puller", said.why)
+    assert LOGIN.password.reveal() not in str(entry)
 
 
 def test_a_login_that_is_refused_where_tokens_are_had_is_said_to_be() -> None:
@@ -121,17 +125,17 @@ def test_without_tls_no_login_is_told_to_another_host_than_the_registrys() -> No
 
 
 def test_over_tls_the_login_goes_where_the_registry_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    challenge = 'Bearer realm="https://auth.example/token",service="reg"'
+    challenge = 'Bearer realm="https://auth.site.example/token",service="reg"'
     with play_over_tls(behind(challenge, "Bearer abc.def")) as (stage, environment):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         assert ask(f"{REGISTRY}/train:1", {REGISTRY: LOGIN}) == Resolved(DIGEST)
     assert {(asked.host, asked.authorization) for asked in stage.asked} == {
         (REGISTRY, None),
-        ("auth.example", BASIC),
+        ("auth.site.example", BASIC),
         (REGISTRY, "Bearer abc.def"),
     }
-    assert set(stage.proxied) == {"registry.example:443", "auth.example:443"}
+    assert set(stage.proxied) == {"registry.site.example:443", "auth.site.example:443"}
 
 
 def test_from_tls_nobody_is_led_to_plain_http_to_sign_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,23 +150,23 @@ def test_from_tls_nobody_is_led_to_plain_http_to_sign_in(monkeypatch: pytest.Mon
 
 def test_whoever_a_registry_leads_to_is_not_told_the_login(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(asked: Asked) -> Answer:
-        if asked.host == "other.example":
+        if asked.host == "other.site.example":
             return FOUND if asked.path == "/there" else refuse(404, "NAME_UNKNOWN", "")
         if asked.authorization == BASIC:
-            return Answer(307, {"Location": "https://other.example/there"})
+            return Answer(307, {"Location": "https://other.site.example/there"})
         return refuse(401, "UNAUTHORIZED", "", {"WWW-Authenticate": "Basic realm=x"})
 
     with play_over_tls(answer) as (stage, environment):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         assert ask(f"{REGISTRY}/train:1", {REGISTRY: LOGIN}) == Resolved(DIGEST)
-    assert [asked.authorization for asked in stage.asked if asked.host == "other.example"] == [None]
+    assert [asked.authorization for asked in stage.asked if asked.host == "other.site.example"] == [None]
 
 
 def test_whoever_a_registry_leads_to_cannot_ask_for_the_login(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(asked: Asked) -> Answer:
         if asked.host == REGISTRY:
-            return Answer(307, {"Location": "https://other.example/there"})
+            return Answer(307, {"Location": "https://other.site.example/there"})
         return refuse(401, "UNAUTHORIZED", "", {"WWW-Authenticate": "Basic realm=x"})
 
     with play_over_tls(answer) as (stage, environment):
@@ -170,11 +174,11 @@ def test_whoever_a_registry_leads_to_cannot_ask_for_the_login(monkeypatch: pytes
             monkeypatch.setenv(name, value)
         said = ask(f"{REGISTRY}/train:1", {REGISTRY: LOGIN})
     assert isinstance(said, NotAnswered)
-    assert "other.example" in said.why
+    assert "other.site.example" in said.why
     assert {asked.authorization for asked in stage.asked} == {None}
 
 
-@pytest.mark.parametrize("location", ["http://127.0.0.1:1/x", "http://registry.example/v2/", "ftp://x/"])
+@pytest.mark.parametrize("location", ["http://127.0.0.1:1/x", "http://registry.site.example/v2/", "ftp://x/"])
 def test_from_tls_nobody_is_led_to_plain_http(monkeypatch: pytest.MonkeyPatch, location: str) -> None:
     with play_over_tls(lambda _: Answer(302, {"Location": location})) as (stage, environment):
         for name, value in environment.items():

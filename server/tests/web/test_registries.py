@@ -1,8 +1,10 @@
 """Logins at registries over the API: set by administrators, listed without their passwords, sealed in the ledger."""
 
 import asyncio
+import json
 
 import pytest
+from structlog.testing import capture_logs
 
 from server.tests.web.support import ConsoleUnderTest
 from starforge.errors import StarForgeError
@@ -91,3 +93,29 @@ def test_whoever_asks_registries_is_told_of_a_changed_login(console: ConsoleUnde
     client.put(f"{PLACE}/index.docker.io", json=LOGIN)
     client.delete(f"{PLACE}/docker.io")
     assert told == ["docker.io", "docker.io"]
+
+
+def test_who_set_and_removed_a_login_is_in_the_log_and_the_password_is_not(console: ConsoleUnderTest) -> None:
+    client = console.client(console.add_user("root", role="admin"))
+    with capture_logs() as logs:
+        client.put(f"{PLACE}/registry.test", json=LOGIN)
+        client.delete(f"{PLACE}/registry.test")
+        client.delete(f"{PLACE}/registry.test")  # there is none any more
+    told = [(entry["event"], entry["registry"], entry["user"]) for entry in logs]
+    assert told == [
+        ("a login of a registry was set", "registry.test", "root"),
+        ("a login of a registry was removed", "registry.test", "root"),
+    ]
+    assert PASSWORD not in json.dumps(logs)
+
+
+@pytest.mark.parametrize("key", [None, b"k" * 32, b"short"])
+def test_a_login_that_cannot_be_opened_is_in_the_log_at_each_use(console: ConsoleUnderTest, key: bytes | None) -> None:
+    console.client(console.add_user("root", role="admin")).put(f"{PLACE}/registry.test", json=LOGIN)
+    file = console.root / "vault-key"
+    file.unlink() if key is None else file.write_bytes(key)
+    with capture_logs() as logs, pytest.raises(StarForgeError):
+        asyncio.run(console.services.registry_logins.find_login("registry.test"))
+    assert [(entry["event"], entry["registry"]) for entry in logs] == [
+        ("a login of a registry cannot be used", "registry.test")
+    ]

@@ -80,7 +80,7 @@ async def set_registry(asked: Asked) -> Response:
     registry, password = text_of(form, "registry", LONGEST), form.get("password", "")
     try:
         if text_of(form, "do") == "remove":
-            await asked.services.registry_logins.remove(registry)
+            await asked.services.registry_logins.remove(registry, asked.user)
             return _go("registries", "no_login")
         secret = Secret(password[:LONGEST_PASSWORD] if isinstance(password, str) else "")
         login = RegistryLogin(username=text_of(form, "username", LONGEST), password=secret)

@@ -10,6 +10,8 @@ _SIZE_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP: Final = 1024
 _LEFT_OUT: Final = " [\u2026] "
 _ROUNDED_UP: Final = _STEP - 0.05
+_FIRST_DAY: Final = -62_135_510_400.0
+_LAST_DAY: Final = 253_402_214_400.0
 
 
 def count_of(count: int, noun: str) -> str:
@@ -45,6 +47,11 @@ def split_duration(seconds: float, at_most: int = 2) -> list[tuple[int, str]]:
         count, left = divmod(left, size)
         parts.append((count, unit))
     return [part for part in parts if part[0]] or parts[:1]
+
+
+def is_in_calendar(at: float) -> bool:
+    """Whether a date can be written for these Unix seconds in every zone: within the years 1 to 9999."""
+    return _FIRST_DAY <= at <= _LAST_DAY
 
 
 def join_sentences(*parts: str) -> str:

@@ -16,6 +16,7 @@ from typing import Final, Literal
 from starforge.contract.capsule import CKPT_DIRECTORY
 from starforge.contract.ids import JobId
 from starforge.errors import InputError, NotFound
+from starforge.wording import is_in_calendar
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.ingest.spool import StrangeFile, open_file, open_folder
 
@@ -38,7 +39,7 @@ class Entry:
     name: str
     kind: EntryKind
     bytes: int | None
-    modified_at: float
+    modified_at: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,15 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A plain file that is open; whoever has it closes it. `tag` changes with its content."""
+    """A plain file that is open; whoever has it closes it. `tag` changes with its content.
+
+    `modified_at` None: the job gave it a time that no calendar has.
+    """
 
     name: str
     descriptor: int
     size_bytes: int
-    modified_at: float
+    modified_at: float | None
     tag: str
 
     def read(self, at: int, limit_bytes: int) -> bytes:
@@ -107,7 +111,7 @@ class JobFiles:
                 name=parts[-1],
                 descriptor=os.dup(file.descriptor),
                 size_bytes=found.st_size,
-                modified_at=found.st_mtime,
+                modified_at=_find_time(found),
                 tag=f'"{found.st_size:x}-{found.st_mtime_ns:x}-{found.st_ino:x}"',
             )
 
@@ -243,7 +247,12 @@ def _find_entry(folder: int, name: str) -> Entry | None:
         kind = "folder"
     elif stat.S_ISLNK(found.st_mode):
         kind = "link"
-    return Entry(name, kind, found.st_size if kind == "file" else None, found.st_mtime)
+    return Entry(name, kind, found.st_size if kind == "file" else None, _find_time(found))
+
+
+def _find_time(found: os.stat_result) -> float | None:
+    """When it was changed; None for a time that no calendar has, which some file systems keep all the same."""
+    return found.st_mtime if is_in_calendar(found.st_mtime) else None
 
 
 def _split(path: str) -> tuple[str, ...]:

@@ -120,9 +120,10 @@ async def send_file(
     span = _parse_range(part, file.size_bytes) if tag is None or tag == file.tag else (0, file.size_bytes)
     headers = _build_headers(file.name) | {
         "ETag": file.tag,
-        "Last-Modified": formatdate(file.modified_at, usegmt=True),
         "Accept-Ranges": "bytes",
     }
+    if file.modified_at is not None:
+        headers["Last-Modified"] = formatdate(file.modified_at, usegmt=True)
     if span is None:
         file.close()
         return Response(status_code=416, headers=headers | {"Content-Range": f"bytes */{file.size_bytes}"})
@@ -141,7 +142,7 @@ async def send_folder(services: ApiServices, request: Request, wanted: tuple[str
     files = await _files_of(services, job_id)
     tree = await asyncio.to_thread(files.open_tree, JobId(job_id), path)
     top = path.rsplit("/", 1)[-1]
-    folder = OpenFile(name=top, descriptor=tree, size_bytes=0, modified_at=0.0, tag="")
+    folder = OpenFile(name=top, descriptor=tree, size_bytes=0, modified_at=None, tag="")
     headers = _build_headers(f"{job_id}-{path.replace('/', '-')}.tar")
     held = _Held(request.app.state.downloads, user, folder)
     pieces = iterate_in_threadpool(iterate_tar(tree, top))

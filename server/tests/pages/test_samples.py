@@ -79,3 +79,16 @@ def test_they_go_with_the_job(console: ConsoleUnderTest, headers: dict[str, str]
     api.post(f"/api/v1/jobs/{job}/stop")
     assert api.delete(f"/api/v1/jobs/{job}").status_code == 204
     assert console.services.series.read_now(lambda c: list_names(c, job)) == []
+
+
+@pytest.mark.parametrize("at", [1e18, -1e18, 1.7e308, 253_402_300_800.0, -5.0])
+def test_a_time_that_no_calendar_has_leaves_the_page_as_it_is(
+    console: ConsoleUnderTest, headers: dict[str, str], client: TestClient, at: float
+) -> None:
+    job = submit(console, headers)
+    report = Sample(at_byte=1, name="samples", step=10, at=at, rows=({"prompt": "one of them"},))
+    console.services.series.write_now(lambda c: keep_samples(c, job, 1, [report]))
+    page = client.get(f"/jobs/{job}?view=samples")
+    assert page.status_code == 200
+    assert "one of them" in page.text
+    assert ("1969-12-31 23:59:55" in page.text) is (at == -5.0)

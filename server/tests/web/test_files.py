@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from e2e.support.owned import MEMORY, owned_folder
 from server.tests.retention.yard import Yard, open_yard
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import Reason
@@ -209,3 +210,14 @@ def test_too_many_downloads_of_one_user_are_asked_to_wait(yard: Yard, made: tupl
         assert answer.status_code == 429
         assert "retry-after" in answer.headers
     assert client(yard).get(f"/api/v1/jobs/{made[0]}/file?path=out/model.bin").status_code == 200
+
+
+@pytest.mark.parametrize("at", [2**60, -(2**60)])
+def test_a_file_of_a_time_that_no_calendar_has_is_listed_and_sent_without_one(at: int) -> None:
+    with owned_folder(MEMORY) as folder, open_yard(folder) as yard:  # other file systems keep no such time
+        job, _ = yard.end(steps=(10,))
+        os.utime(yard.out(job) / "model.bin", (at, at))
+        (listed,) = client(yard).get(f"/api/v1/jobs/{job}/files", params={"path": "out"}).json()["items"]
+        assert (listed["name"], listed["modified_at"]) == ("model.bin", None)
+        sent = client(yard).get(f"/api/v1/jobs/{job}/file", params={"path": "out/model.bin"})
+        assert (sent.status_code, len(sent.content), "last-modified" in sent.headers) == (200, 7, False)

@@ -10,7 +10,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from starforge.logtext import clean
-from starforge.wording import TIME_UNITS, describe_bytes, split_duration
+from starforge.wording import TIME_UNITS, describe_bytes, is_in_calendar, split_duration
 from starforge_console.web.i18n.words import Words
 
 _THOUSAND: Final = 1000
@@ -77,8 +77,11 @@ def iso(at: float) -> str:
 
 
 def moment(at: float | None, style: str = "full") -> Markup:
-    """A `<time>` in UTC, which the page's script writes in the reader's zone; `style` is `full`, `day` or `clock`."""
-    if at is None:
+    """A `<time>` in UTC, which the page's script writes in the reader's zone; `style` is `full`, `day` or `clock`.
+
+    A dash where it is not known, or a job told a time that is in no calendar.
+    """
+    if at is None or not is_in_calendar(at):
         return Markup("—")
     shape = {"full": "%Y-%m-%d %H:%M:%S", "day": "%Y-%m-%d", "clock": "%H:%M:%S"}[style]
     utc = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
@@ -13,19 +12,18 @@ from starforge.logtext.reading import LogText
 from starforge_console.ledger.views import AttemptRecord
 from starforge_console.web.attempts import require_log
 from starforge_console.web.deps import ApiServices, LogReader, Services
+from starforge_console.web.log_files import PIECE_BYTES, LogFile, iterate_file, measure_file
 from starforge_console.web.log_lines import find_attempt
 from starforge_console.web.log_windows import LINES_SHOWN, load_around
 from starforge_console.web.pages.log_view import BEFORE, AskedOfLog, LogView, describe_window, find_error, load_hits
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed
 
-PIECE_BYTES: Final = 1 << 20
 _RANGE: Final = re.compile(r"bytes=([0-9]{1,16})-([0-9]{0,16})")
 
 router = APIRouter(include_in_schema=False)
 
 Number = Annotated[int | None, Query(ge=1, le=1_000_000)]
-Range = tuple[int, int]
 
 
 @router.get("/jobs/{job_id}/log/part")
@@ -65,7 +63,7 @@ async def send_log(
         return StreamingResponse(
             _render(services.logs, chosen.id), media_type="text/plain; charset=utf-8", headers=as_file(f"{name}.txt")
         )
-    content = await _measure(services.logs, chosen.id)
+    content = await measure_file(services.logs, chosen.id)
     return _answer_range(services.logs, chosen.id, content, request, as_file(f"{name}.log"))
 
 
@@ -101,41 +99,8 @@ def _fragment(text: str) -> Response:
     return Response(text, media_type="text/html; charset=utf-8", headers=headers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
-    """What a raw file holds: all bytes that are here, in order; the ranges between them are `missing`."""
-
-    received_to: int
-    missing: tuple[Range, ...]
-
-    @property
-    def size_bytes(self) -> int:
-        """How long the file is."""
-        return self.received_to - sum(end - begin for begin, end in self.missing)
-
-    @property
-    def tag(self) -> str:
-        """What changes when the file's bytes do; one that has grown is another one."""
-        return f'"{self.received_to:x}-{self.size_bytes:x}"'
-
-    def find_offset(self, position: int) -> int:
-        """Where in the log the byte at `position` of the file stands."""
-        offset = position
-        for begin, end in self.missing:
-            if begin > offset:
-                break
-            offset += end - begin
-        return offset
-
-
-async def _measure(logs: LogReader, attempt: str) -> _Content:
-    received_to = (await logs.read_part(attempt, 0, 0)).received_to
-    missing = [(begin, min(end, received_to)) for begin, end in await logs.find_missing(attempt) if begin < received_to]
-    return _Content(received_to, tuple(missing))
-
-
 def _answer_range(
-    logs: LogReader, attempt: str, content: _Content, request: Request, headers: dict[str, str]
+    logs: LogReader, attempt: str, content: LogFile, request: Request, headers: dict[str, str]
 ) -> Response:
     """The file, or the part of it that the request asks for."""
     size_bytes = content.size_bytes
@@ -145,33 +110,14 @@ def _answer_range(
     found = _RANGE.fullmatch(request.headers.get("range", ""))
     if found is None or request.headers.get("if-range", content.tag) != content.tag:
         headers["Content-Length"] = str(size_bytes)
-        body = _pieces(logs, attempt, content, (0, size_bytes))
+        body = iterate_file(logs, attempt, content, (0, size_bytes))
         return StreamingResponse(body, media_type="application/octet-stream", headers=headers)
     first, last = int(found[1]), min(int(found[2] or size_bytes), size_bytes - 1)
     if first > last:
         return Response(status_code=416, headers=headers | {"Content-Range": f"bytes */{size_bytes}"})
     headers |= {"Content-Range": f"bytes {first}-{last}/{size_bytes}", "Content-Length": str(last - first + 1)}
-    body = _pieces(logs, attempt, content, (first, last - first + 1))
+    body = iterate_file(logs, attempt, content, (first, last - first + 1))
     return StreamingResponse(body, 206, media_type="application/octet-stream", headers=headers)
-
-
-async def _pieces(logs: LogReader, attempt: str, content: _Content, part: tuple[int, int]) -> AsyncIterator[bytes]:
-    """So many bytes of the file from a position on; what turns out to be lost has a marker of its length."""
-    position, size_bytes = part
-    offset = content.find_offset(position)
-    while size_bytes > 0:
-        read = await logs.read_part(attempt, offset, min(PIECE_BYTES, size_bytes))
-        piece = read.content
-        if read.gap is not None and read.gap not in content.missing:
-            begin, end = read.gap
-            marker = f"\n[starforge: bytes {begin} to {end} of this log are lost]\n".encode()
-            piece = marker[: end - begin].ljust(min(end - begin, size_bytes))
-        elif not piece and read.gap is None:
-            return
-        if piece:
-            yield piece
-        size_bytes -= len(piece)
-        offset = read.next_offset
 
 
 async def _render(logs: LogReader, attempt: str) -> AsyncIterator[str]:

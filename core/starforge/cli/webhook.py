@@ -100,7 +100,7 @@ def show(webhook_id: int, as_json: bool) -> None:  # noqa: FBT001 - click passes
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
-    say(f"{found.webhook.url}: {_describe(found.webhook)}")
+    say(f"{found.webhook.url}: {describe_standing(found.webhook)}")
     if found.deliveries:
         print_table(("AT", "JOB", "STATE", "TRIES", "OUTCOME"), [_delivery_row(one) for one in found.deliveries])
 
@@ -163,17 +163,20 @@ def rm(webhook_id: int, as_json: bool) -> None:  # noqa: FBT001 - click passes f
         say(f"removed {webhook_id}")
 
 
-def _row(one: WebhookView) -> Sequence[str]:
-    wanted = " ".join((one.jobs, one.project or "", *one.events)).strip()
-    return str(one.id), clean_line(one.user), clean_line(wanted), _describe(one), clean_line(one.url)
-
-
-def _describe(one: WebhookView) -> str:
+def describe_standing(one: WebhookView) -> str:
+    """How it stands, in a few words: by its last delivery unless something is wrong. Pure."""
     if one.disabled_at is not None:
         return clean_line(f"switched off: {one.disabled_why}")
     if one.failing_since is not None:
         return f"failing since {_show_time(one.failing_since)}"
-    return "nothing sent yet" if one.last is None else f"delivered {_show_time(one.last.at)}"
+    if one.last is None:
+        return "nothing sent yet"
+    return f"{'delivered' if one.last.outcome == 'delivered' else 'not delivered'} {_show_time(one.last.at)}"
+
+
+def _row(one: WebhookView) -> Sequence[str]:
+    wanted = " ".join((one.jobs, one.project or "", *one.events)).strip()
+    return str(one.id), clean_line(one.user), clean_line(wanted), describe_standing(one), clean_line(one.url)
 
 
 def _delivery_row(one: DeliveryView) -> Sequence[str]:

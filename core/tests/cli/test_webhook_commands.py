@@ -1,8 +1,10 @@
-"""`sf webhook`: what is refused before anything is sent."""
+"""`sf webhook`: what is refused before anything is sent, and how a webhook is said to stand."""
 
 import pytest
 
 from core.tests.cli.conftest import Sf
+from starforge.cli.webhook import describe_standing
+from starforge.contract.webhooks import DeliveryView, WebhookView
 
 
 @pytest.mark.usefixtures("server")
@@ -21,3 +23,24 @@ def test_a_state_that_does_not_exist_is_named(sf: Sf) -> None:
 
 def test_nobody_adds_one_without_signing_in(sf: Sf) -> None:
     assert "login" in sf("webhook", "add", "https://hooks.corp.example/").err
+
+
+def build_view(outcome: str | None, **members: object) -> WebhookView:
+    last = DeliveryView.model_construct(id="1-7", at=0.0, outcome=outcome)
+    values = {"failing_since": None, "disabled_at": None, "disabled_why": "", "last": last if outcome else None}
+    return WebhookView.model_construct(**{**values, **members})
+
+
+@pytest.mark.parametrize(
+    ("view", "standing"),
+    [
+        (build_view(None), "nothing sent yet"),
+        (build_view("delivered"), "delivered"),
+        (build_view("waiting"), "not delivered"),
+        (build_view("given_up"), "not delivered"),
+        (build_view("waiting", failing_since=1.0), "failing since"),
+        (build_view("waiting", failing_since=1.0, disabled_at=2.0, disabled_why="it fails"), "switched off: it fails"),
+    ],
+)
+def test_a_webhook_that_was_switched_on_again_is_not_said_to_have_delivered(view: WebhookView, standing: str) -> None:
+    assert describe_standing(view).startswith(standing)

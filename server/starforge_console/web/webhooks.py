@@ -43,7 +43,7 @@ async def show_webhook(services: Services, account: Submitter, webhook_id: Numbe
     """One webhook with its last deliveries."""
     hook, deliveries = await services.webhooks.show(account, webhook_id)
     shown = tuple(_show_delivery(hook.id, one) for one in deliveries)
-    return WebhookDetail(webhook=_show(hook, deliveries[0] if deliveries else None), deliveries=shown)
+    return WebhookDetail(webhook=_show(hook, next(iter(deliveries), None)), deliveries=shown)
 
 
 @router.post("/webhooks/{webhook_id}/test", responses=problem_responses(401, 403, 404, 409))
@@ -55,7 +55,8 @@ async def test_webhook(services: Services, account: Submitter, webhook_id: Numbe
 @router.post("/webhooks/{webhook_id}/enable", responses=problem_responses(401, 403, 404))
 async def enable_webhook(services: Services, account: Submitter, webhook_id: Number) -> WebhookView:
     """Tell a webhook again that was switched off, of what happens from now on."""
-    return _show(await services.webhooks.enable(account, webhook_id), None)
+    hook, deliveries = await services.webhooks.enable(account, webhook_id)
+    return _show(hook, next(iter(deliveries), None))
 
 
 @router.delete("/webhooks/{webhook_id}", status_code=204, responses=problem_responses(401, 403, 404))

@@ -96,12 +96,12 @@ class Webhooks:
         await self._ledger.write(lambda c: drop_webhook(c, hook.id))
         _log.info("a webhook was removed", user=account.user, webhook=hook.id)
 
-    async def enable(self, account: Account, webhook_id: int) -> Webhook:
-        """Tell one again that was switched off, from now on. Raises NotFound and Forbidden."""
+    async def enable(self, account: Account, webhook_id: int) -> tuple[Webhook, Sequence[Delivery]]:
+        """Tell one again that was switched off, from now on; gives it as `show` does. Raises NotFound and Forbidden."""
         hook = await self._load(account, webhook_id)
         await self._ledger.write(lambda c: enable_webhook(c, hook.id))
         self._wakeups.notify(WEBHOOKS)
-        return await self._load(account, webhook_id)
+        return await self.show(account, webhook_id)
 
     async def test(self, account: Account, webhook_id: int) -> Delivery:
         """Send a ping now, once; it is kept nowhere. Raises NotFound and Forbidden."""

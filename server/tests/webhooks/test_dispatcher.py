@@ -18,7 +18,7 @@ from starforge.contract.states import Reason
 from starforge_console.ledger.moves import note_timeline
 from starforge_console.ledger.views import list_events
 from starforge_console.wakeups import job_topic
-from starforge_console.webhooks.dispatcher import decide_pause_s
+from starforge_console.webhooks.dispatcher import AT_ONCE, decide_pause_s
 
 Headers = dict[str, str]
 WHOLE = ["QUEUED", "SUBMITTED", "PENDING", "RUNNING", "SUCCEEDED"]
@@ -158,6 +158,45 @@ def test_one_that_is_slow_keeps_nobody_else_waiting(
         assert shown["webhook"]["last"]["status"] == 200, "what an answer says beside its status is not read"
 
 
+def test_one_user_whose_webhooks_are_slow_and_far_behind_keeps_nobody_else_waiting(
+    console: ConsoleUnderTest, receiver: Receiver, ann: Headers, telling: Telling
+) -> None:
+    bob = console.add_user("bob")
+    with receiving() as slow:
+        slow.answers_after_s = 0.02
+        for number in range(AT_ONCE):
+            add(console, ann, f"{slow.url}/{number}")
+        add(console, bob, receiver.url)
+        run(console, bob)
+        for _ in range(6):
+            run(console, ann)
+        with telling():
+            receiver.await_number(1)
+            told_before = len(slow.arrived)
+            receiver.await_number(5)
+    assert told_before < 3 * AT_ONCE, "not before one of them had been told of all that there was"
+
+
+def test_an_administrator_who_is_one_no_more_is_not_told_the_rest(
+    console: ConsoleUnderTest, receiver: Receiver, ann: Headers, telling: Telling
+) -> None:
+    root = console.add_user("root", "admin")
+    for number in range(3):
+        add(console, root, f"{receiver.url}/{number}", jobs="all")
+    with receiving() as own:
+        add(console, root, own.url)
+        receiver.answers_after_s = 0.2
+        run(console, ann)
+        run(console, root)
+        with telling():
+            receiver.await_number(3)
+            console.ledger.write_now(
+                lambda c: c.exec_driver_sql("UPDATE users SET role = 'member' WHERE name = 'root'")
+            )
+            own.await_number(5)
+    assert len(receiver.arrived) <= 6, "what was on its way, and no more"
+
+
 def test_a_change_that_is_too_old_is_given_up_and_the_next_has_its_turn(
     console: ConsoleUnderTest, receiver: Receiver, ann: Headers, telling: Telling
 ) -> None:
@@ -188,6 +227,7 @@ def test_one_that_fails_for_days_is_switched_off_which_the_job_tells_and_on_agai
         receiver.await_number(before + 5)
     assert "answered with the status 500" in shown["webhook"]["disabled_why"]
     assert (enabled["disabled_at"], enabled["failing_since"]) == (None, None)
+    assert enabled["last"] == shown["webhook"]["last"], "switching it on delivers nothing"
     assert {one.json["job"]["id"] for one in receiver.arrived[before:]} == {latest}
     notes = [one.note for one in console.ledger.read_now(lambda c: list_events(c, job))]
     assert any(note.startswith(f"webhook {added['id']} of ann was switched off") for note in notes)

@@ -188,7 +188,7 @@ def _explain_full(limit: Limit, held: Sequence[Holding], gpus: int) -> str:
         )
     if limit.jobs is not None and len(held) >= limit.jobs:
         return (
-            f"{len(held)} of {count_of(limit.jobs, 'job')} running ({_name_holdings(held)}): "
+            f"{len(held)} of {count_of(limit.jobs, 'job')} running or paused ({_name_holdings(held)}): "
             f"it can start once {len(held) - limit.jobs + 1} of them ended"
         )
     return ""

@@ -27,6 +27,12 @@ def explain_unserved(fleet: str) -> WaitReason:
     return WaitReason(_UNSERVED, (fleet,))
 
 
+def explain_maintenance(by: str, reason: str) -> WaitReason:
+    """Nothing starts until an administrator ends the maintenance."""
+    told = f"in maintenance by {by}" + (f" ({reason})" if reason else "")
+    return WaitReason(f"{told}: jobs start again once an administrator ends it", ("the console",))
+
+
 def explain_no_room(view: FleetView, no_room: NoRoom) -> list[WaitReason]:
     """Each reason once, with the machines that give it: of a large fleet the first ones stand for the rest."""
     if not view.nodes:

@@ -184,6 +184,12 @@ def set_state(connection: Connection, name: str, state: NodeState, why: str = ""
     return _set(connection, row, {"state": state, "drained_why": why})
 
 
+def is_draining(connection: Connection, name: str) -> bool:
+    """Whether there is such a node and it takes nothing new."""
+    state = connection.execute(select(nodes.c.state).where(nodes.c.name == name)).scalar()
+    return bool(state == NodeState.DRAINING.value)
+
+
 def raise_fence(connection: Connection, row: NodeRow, state: NodeState) -> NodeRow:
     """Let a node be `state` with a fence number that none of its daemons has cleaned up for."""
     fence = max(row.fence, row.fence_seen) + 1

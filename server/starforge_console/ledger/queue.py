@@ -15,7 +15,9 @@ from starforge_console.domain.retry import RetryBudget
 from starforge_console.domain.waiting import WaitReason, describe_waiting
 from starforge_console.ledger.fleets import is_deleted
 from starforge_console.ledger.inputs import read_inputs
+from starforge_console.ledger.maintenance import find_maintenance
 from starforge_console.ledger.moves import Change, Guard, JobRef, move
+from starforge_console.ledger.nodes import is_draining
 from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.tables import attempts, jobs
 
@@ -109,9 +111,12 @@ def note_waiting(connection: Connection, notes: Sequence[tuple[QueuedJob, Sequen
 def dequeue(connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: Guard) -> JobRef | None:
     """QUEUED -> SUBMITTED with a new attempt and its target in the same transaction.
 
-    None when somebody was faster, or deleted the target's fleet.
+    None when somebody was faster, deleted the target's fleet, drained its machine or began a maintenance.
     """
-    if is_deleted(connection, attempt.target.fleet):
+    target = attempt.target
+    if is_deleted(connection, target.fleet) or is_draining(connection, target.node):
+        return None
+    if find_maintenance(connection) is not None:
         return None
     moved = move(
         connection,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from starforge.contract.states import HOLDS_A_PLACE
+from starforge.contract.states import HOLDS_A_PLACE, JobState
 from starforge_console.domain.quota import (
     NO_LIMIT,
     TEAM,
@@ -23,6 +23,7 @@ from starforge_console.domain.quota import (
 from starforge_console.ledger.tables import jobs, quotas, users
 
 _HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
+_PAUSED: Final = JobState.PAUSED.value
 _KINDS: Final[dict[str, HolderKind]] = {"user": USER, "team": TEAM}
 
 
@@ -60,9 +61,10 @@ def list_members(connection: Connection) -> dict[int, Member]:
 
 
 def list_held(connection: Connection) -> Sequence[tuple[int, str, int]]:
-    """User, job and GPUs of every attempt that was dequeued and has not ended."""
-    columns = (jobs.c.user_id, jobs.c.id, jobs.c.gpus)
-    return [(row[0], row[1], row[2]) for row in connection.execute(select(*columns).where(jobs.c.state.in_(_HOLDING)))]
+    """User, job and GPUs of each attempt that was dequeued and has not ended, and of paused jobs, which hold none."""
+    columns = (jobs.c.user_id, jobs.c.id, jobs.c.gpus, jobs.c.state)
+    rows = connection.execute(select(*columns).where(jobs.c.state.in_([*_HOLDING, _PAUSED]))).all()
+    return [(user, job, 0 if state == _PAUSED else gpus) for user, job, gpus, state in rows]
 
 
 def change_parts(connection: Connection, holder: Holder, parts: Mapping[str, Any]) -> Limit:

@@ -84,6 +84,11 @@ def list_going_on(connection: Connection) -> list[JobRef]:
     return [_ref(row) for row in connection.execute(select(jobs).where(paused).order_by(jobs.c.submitted_at)).all()]
 
 
+def go_on(connection: Connection, job: JobRef, guard: Guard) -> JobRef | None:
+    """Queue a paused job that goes on by itself, unless somebody wished otherwise since it was read."""
+    return move(connection, job, [Reason.RESUMED], guard, Change(note="goes on by itself"))
+
+
 def _carry_out(connection: Connection, row: Row[Any], answer: Answer, change: Change, guard: Guard) -> bool:
     match answer:
         case Nothing():

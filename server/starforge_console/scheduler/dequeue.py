@@ -1,7 +1,8 @@
 """Dequeue: brings failed jobs back when their time has come, places queued ones, and has them launched."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from starforge.contract.executor import FleetView
@@ -12,8 +13,9 @@ from starforge_console.domain.job import JobInFlight, QueuedJob
 from starforge_console.domain.retry import decide_hold
 from starforge_console.domain.schedule import Snapshot, Start, Waits, decide_queue
 from starforge_console.domain.tokens import hash_token
-from starforge_console.domain.waiting import WaitReason
+from starforge_console.domain.waiting import WaitReason, explain_maintenance
 from starforge_console.ledger.in_flight import list_in_flight
+from starforge_console.ledger.maintenance import Maintenance, find_maintenance
 from starforge_console.ledger.moves import JobRef, move
 from starforge_console.ledger.queue import (
     NewAttempt,
@@ -24,6 +26,7 @@ from starforge_console.ledger.queue import (
     note_waiting,
 )
 from starforge_console.ledger.quotas import load_usage
+from starforge_console.ledger.wishes import go_on, list_going_on
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.launch import LAUNCH_LEASE_S, Launcher
 from starforge_console.scheduler.looks import Looks
@@ -49,6 +52,7 @@ class Dequeue:
     async def run_once(self) -> float:
         """Place whatever the present view can take; gives the seconds until the next look is due."""
         wait_s = await self._retry_due()
+        maintenance = await self._go_on()
         now = self._deps.clock.now()
         due = [(decide_hold(job), job) for job in await self._deps.ledger.read(list_queued)]
         wait_s = min([wait_s, *(max(0.05, at - now) for at, _ in due if at > now)])
@@ -64,7 +68,7 @@ class Dequeue:
                     place={fleet: executor.place for fleet, executor in self._deps.executors.items()},
                     usage=usage,
                     faulty=await self._faulty_nodes(queued, now),
-                    explain_hold=self._explain_hold,
+                    explain_hold=self._explain_hold if maintenance is None else _explain_rest(maintenance),
                 )
             )
         return wait_s
@@ -88,6 +92,15 @@ class Dequeue:
         guard = self._deps.guard()
         await self._deps.ledger.write(lambda connection: move(connection, ref, [Reason.RETRIED], guard))
         self._deps.wakeups.notify(job_topic(ref.id))
+
+    async def _go_on(self) -> Maintenance | None:
+        """Queue the paused jobs that go on by themselves, unless a maintenance lasts; gives that."""
+        maintenance, paused = await self._deps.ledger.read(lambda c: (find_maintenance(c), list_going_on(c)))
+        for ref in paused if maintenance is None else ():
+            guard = self._deps.guard()
+            await self._deps.ledger.write(partial(go_on, job=ref, guard=guard))
+            self._deps.wakeups.notify(job_topic(ref.id))
+        return maintenance
 
     async def _views(self, in_flight: Sequence[JobInFlight]) -> dict[str, FleetView]:
         views = {fleet: claim_targets(view, in_flight) for fleet, view in (await self._looks.load()).items()}
@@ -146,3 +159,8 @@ class Dequeue:
     async def _note(self, notes: Sequence[tuple[QueuedJob, Sequence[WaitReason]]]) -> None:
         await self._deps.ledger.write(lambda connection: note_waiting(connection, notes))
         self._deps.wakeups.notify(*(job_topic(job.id) for job, _ in notes))
+
+
+def _explain_rest(maintenance: Maintenance) -> Callable[[QueuedJob], Sequence[WaitReason]]:
+    why = (explain_maintenance(maintenance.by, maintenance.reason),)
+    return lambda _job: why

@@ -19,12 +19,14 @@ from starforge.contract.ids import AttemptId, Digest, JobId
 from starforge.contract.launch import LaunchRequest, Network
 from starforge.contract.states import JobState
 from starforge_console.domain.job import JobInFlight
+from starforge_console.domain.wishes import Wish
 from starforge_console.executors.fake import FakeExecutor
 from starforge_console.executors.scripting import FakeNode, Script
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.endings import EndedAttempt
 from starforge_console.ledger.in_flight import list_in_flight, void_leases
 from starforge_console.ledger.views import AttemptRecord, JobRecord, list_attempts, list_events, load_job
+from starforge_console.ledger.wishes import wish, wish_resume
 from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.cleanup import Cleanup
 from starforge_console.scheduler.control import Scheduler
@@ -218,6 +220,14 @@ class Site:
     async def stop(self, job: JobId, grace_s: float | None = None) -> None:
         moved = guard(self.clock.now(), lease=None)
         await self.ledger.write(lambda c: wish_stop(c, job, grace_s, moved))
+
+    async def wish(self, job: JobId, wished: Wish) -> bool:
+        moved = guard(self.clock.now(), lease=None)
+        return await self.ledger.write(lambda c: wish(c, job, wished, moved))
+
+    async def resume(self, job: JobId) -> bool:
+        moved = guard(self.clock.now(), lease=None)
+        return await self.ledger.write(lambda c: wish_resume(c, job, moved, "resumed by ada"))
 
     async def dequeue(self) -> None:
         """A pass of the queue, and the launches that came of it."""

@@ -71,5 +71,5 @@ def note_diagnosis(connection: Connection, ending: AttemptEnding, summary: str) 
     row = connection.execute(select(jobs.c.note).where(failed)).first()
     if row is None or summary in row.note:
         return
-    note = f"{row.note}: {summary}" if row.note else summary
+    note = f"{row.note.removesuffix('.')}: {summary}" if row.note else summary
     connection.execute(update(jobs).where(failed).values(note=note))

@@ -65,6 +65,17 @@ def test_the_note_of_the_job_says_it_once(console: ConsoleUnderTest, headers: di
     assert note.count("The GPU's memory was not enough.") == 1
 
 
+def test_a_line_that_ends_as_a_sentence_is_joined_to_the_cause_without_a_second_stop(
+    console: ConsoleUnderTest, headers: dict[str, str]
+) -> None:
+    job, attempt = fail(console, headers, LOG, Reason.EXITED_NONZERO)
+    line = "exit code 1: CUDA out of memory. 77.94 GiB memory in use."
+    console.ledger.write_now(lambda c: c.exec_driver_sql("UPDATE jobs SET note = ? WHERE id = ?", (line, job)))
+    asyncio.run(console.services.diagnoser.diagnose(attempt))
+    note = console.ledger.read_now(lambda c: load_job(c, job)).note
+    assert note == f"{line[:-1]}: The GPU's memory was not enough."
+
+
 def test_an_attempt_is_diagnosed_once_its_log_was_read(console: ConsoleUnderTest, headers: dict[str, str]) -> None:
     class Left:
         async def exit_record(self, attempt: AttemptId) -> None:

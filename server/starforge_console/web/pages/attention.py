@@ -3,10 +3,12 @@
 Pure: made of what the fleets and the ledger told.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
+from starforge.contract.diagnosis import DiagnosisView
 from starforge.contract.executor import GpuState
 from starforge.contract.fleets import FleetDetail, NodeDetail
 from starforge_console.domain.nodes import NodeStatus
@@ -29,15 +31,23 @@ class Concern:
     count: int = 0
     name: str = ""
     line: JobLine | None = None
+    cause: DiagnosisView | None = None
 
 
-def list_concerns(details: Sequence[FleetDetail], failed: Sequence[JobLine]) -> list[Concern]:
-    """Everything that needs attention: `failed` are the reader's jobs that failed for good of late."""
+def list_concerns(
+    details: Sequence[FleetDetail],
+    failed: Sequence[JobLine],
+    causes: Mapping[str, DiagnosisView] = MappingProxyType({}),
+) -> list[Concern]:
+    """Everything that needs attention: `failed` are the reader's jobs that failed for good of late.
+
+    `causes` says by job why, where that is known.
+    """
     if not details:
         return [Concern(kind="no_fleet")]
     empty = [] if any(detail.nodes for detail in details) else [Concern(kind="no_node", fleet=details[0].fleet.name)]
     of_fleets = [concern for detail in details for concern in _of_fleet(detail)]
-    return [*empty, *of_fleets, *(Concern(kind="failed", line=line) for line in failed)]
+    return [*empty, *of_fleets, *(Concern(kind="failed", line=line, cause=causes.get(line.job.id)) for line in failed)]
 
 
 def _of_fleet(detail: FleetDetail) -> Iterator[Concern]:

@@ -15,7 +15,7 @@ from starforge.contract.api import (
 from starforge.contract.diagnosis import DiagnosisView
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import FREE_OF_CHARGE, DesiredState, has_ended_for_good
-from starforge.diagnosis.answer import RULES_VERSION, Category
+from starforge.diagnosis.answer import Category
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
 from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.lineages import load_lineage_record
@@ -27,6 +27,7 @@ from starforge_console.web.attempts import choose_attempt, load_log_state, load_
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.diagnosis import find_view
 from starforge_console.web.i18n.words import Words
+from starforge_console.web.pages.causes import tell_cause
 from starforge_console.web.views import build_attempt, build_lineage, build_waits
 
 EVENTS_SHOWN: Final = 200
@@ -95,11 +96,8 @@ class JobPage:
         return None if found.category == Category.UNKNOWN and found.line is None else found
 
     def tell_cause(self, found: DiagnosisView, words: Words) -> tuple[str, str]:
-        """Summary and advice in the reader's language; as they were found where rules of another version did."""
-        code = f"diagnosis.{found.kind}"
-        if found.rules_version != RULES_VERSION or code not in words.codes:
-            return found.summary, found.advice
-        return words(code, **found.facts), words(f"{code}.advice", **found.facts)
+        """Summary and advice in the reader's language."""
+        return tell_cause(found, words)
 
     @property
     def image_id(self) -> str | None:

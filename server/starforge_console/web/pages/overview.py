@@ -19,6 +19,7 @@ from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices, load_details
 from starforge_console.web.pages import fleet_map
 from starforge_console.web.pages.attention import list_concerns
+from starforge_console.web.pages.causes import load_causes, tell_cause
 from starforge_console.web.pages.figures import Line, build_figure, choose_groups
 from starforge_console.web.pages.fleet_visit import Asked
 from starforge_console.web.pages.job_view import has_ended
@@ -67,9 +68,11 @@ async def load_overview(services: ApiServices, fleets: FleetServices, user: str)
     since = services.clock.now() - FAILED_S
     lines, failures = await _find_jobs(services.ledger, user)
     failed = [line for line in failures if has_ended(line) and (line.job.ended_at or 0) > since]
-    capacity = build_capacity(details, await services.ledger.read(list_shapes))
+    causes, shapes = await services.ledger.read(lambda c: (load_causes(c, failed), list_shapes(c)))
+    capacity = build_capacity(details, shapes)
     return {
-        "concerns": list_concerns(details, failed),
+        "concerns": list_concerns(details, failed, causes),
+        "tell_cause": tell_cause,
         "capacity": capacity,
         "states": [state for state in fleet_map.STATES if any(state in one.gpus for one in capacity.items)],
         "totals": _count(details),

@@ -1,6 +1,7 @@
 """Curves in a real browser: their tools, what is fetched of them, the machine's beside them, and runs side by side."""
 
 import re
+from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -9,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from e2e.pages.addresses import address_of
 from e2e.pages.conftest import Watched
 from e2e.support.console import wait_for
+from e2e.support.projects import make_experiment
 from tools.run import Sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -112,3 +114,100 @@ def test_a_run_that_goes_on_grows_in_the_comparison(page: Page, sample: Sample) 
     panel.locator("canvas").first.wait_for()
     before = picture_of(panel)
     wait_for(lambda: picture_of(panel) != before, "new points in the comparison", SOON_MS / 1000)
+
+
+_LONG = """
+python3 - <<'PY'
+import math, time
+from starforge import report
+report.init(hparams={})
+step = 0
+while True:
+    step += 1
+    report.log({"train/loss": math.sin(step / 3) + step / 10000, "train/grad_norm": 1 / step}, step=step)
+    if step >= 12000:
+        time.sleep(0.2)
+PY
+"""
+SHOWN = """figure => {
+  const {min, max} = figure.chart.scales.x, x = figure.chart.data[0];
+  return {min, max, end: x.at(-1), points: x.filter(at => at >= min && at <= max).length};
+}"""
+
+
+@pytest.fixture(scope="module")
+def long_run(sample: Sample) -> Iterator[str]:
+    """A job with 12,000 points that reports more."""
+    told = sample.console.get(f"/api/v1/jobs/{sample.jobs['sft-support-baseline']}", sample.token())
+    experiment = make_experiment(sample.console, told["spec"]["spec"]["framework"]["image"], _LONG, "long-curve")
+    job = experiment.submit(profile="any:1")
+    path = f"/api/v1/jobs/{job}/metrics"
+    wait_for(
+        lambda: sample.console.get(path, experiment.token)["keys"].get("train/loss", 0) >= 12000, "long curve", 120
+    )
+    yield job
+    sample.console.sf("job", "stop", job, "--grace", "1", cwd=experiment.project)
+    experiment.wait_state(job, "STOPPED")
+
+
+def zoom_into(page: Page, figure: Locator, left: float, right: float) -> None:
+    box = figure.locator(".u-over").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * left, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * right, box["y"] + 40, steps=5)
+    page.mouse.up()
+
+
+def test_zooming_in_fetches_finer_points_and_goes_on_live(watched: Watched, long_run: str) -> None:
+    page, asked = watched.page, list[dict[str, list[str]]]()
+    page.on("request", lambda one: asked.append(parse_qs(urlsplit(one.url).query)) if "/curves?" in one.url else None)
+    page.goto(f"/jobs/{long_run}")
+    panel = page.locator("#curves")
+    panel.locator("canvas").first.wait_for()
+    figure = panel.locator("[data-curve]").first
+    panel.locator("[data-tool=axis]").select_option("step")
+    coarse = figure.evaluate(SHOWN)
+    assert coarse["points"] < 1200
+    assert not [one for one in asked if "from" in one], "nothing finer is asked for before"
+    zoom_into(page, figure, 0.5, 0.55)
+    wait_for(lambda: figure.evaluate(SHOWN)["points"] > 300, "finer points", SOON_MS / 1000)
+    fine = figure.evaluate(SHOWN)
+    assert fine["max"] - fine["min"] < 1000, "about a twentieth of the run"
+    part = next(one for one in asked if "from" in one)
+    assert int(part["from"][0]) == int(fine["min"])
+    wait_for(lambda: figure.evaluate(SHOWN)["end"] > fine["end"], "new points behind it", SOON_MS / 1000)
+    later = figure.evaluate(SHOWN)
+    assert (later["min"], later["max"]) == (fine["min"], fine["max"]), "the zoom stays"
+    assert later["points"] >= fine["points"]
+    panel.locator("[data-tool=log]").click()
+    kept = figure.evaluate(SHOWN)
+    assert (kept["min"], kept["max"], kept["points"]) == (fine["min"], fine["max"], later["points"])
+    panel.locator("[data-tool=axis]").select_option("relative")
+    expect(panel.locator("[data-tool=unzoom]")).to_be_disabled()
+    zoom_into(page, figure, 0.98, 0.995)
+    expect(panel.locator("[data-tool=unzoom]")).to_be_enabled()
+    figure.locator(".u-over").dblclick()
+    expect(panel.locator("[data-tool=unzoom]")).to_be_disabled()
+    wait_for(lambda: figure.evaluate("figure => figure.parts") is None, "the whole again", SOON_MS / 1000)
+    whole = figure.evaluate(SHOWN)
+    assert whole["max"] >= whole["end"] - 1
+    assert watched.lines == []
+
+
+def test_a_comparison_is_finer_where_it_is_zoomed_into(page: Page, sample: Sample, long_run: str) -> None:
+    other = sample.jobs["sft-support-baseline"]
+    page.goto(f"/compare?job={long_run}&job={other}&key=train/loss")
+    panel = page.locator("#compared")
+    panel.locator("canvas").first.wait_for()
+    panel.locator("[data-tool=axis]").select_option("step")
+    figure = panel.locator("[data-curve]").first
+    before = figure.evaluate(SHOWN)["points"]
+    with page.expect_request(lambda one: "from=" in one.url) as request:
+        zoom_into(page, figure, 0.5, 0.52)
+    assert parse_qs(urlsplit(request.value.url).query)["job"] == [long_run], "the other one has no more points"
+    wait_for(lambda: figure.evaluate(SHOWN)["points"] > 150, "finer points", SOON_MS / 1000)
+    panel.locator("[data-tool=unzoom]").click()
+    expect(panel.locator("[data-tool=unzoom]")).to_be_disabled()
+    wait_for(lambda: figure.evaluate("figure => figure.parts") is None, "the whole again", SOON_MS / 1000)
+    assert abs(figure.evaluate(SHOWN)["points"] - before) < 100

@@ -36,10 +36,22 @@ function smooth(values, weight) {
   });
 }
 
+/** A curve of a figure, finer where it is zoomed into. */
+function curveOf(figure, id) {
+  const whole = figure.curves[id] ?? { steps: [], values: [], times: [] }, part = figure.parts?.[id];
+  if (!part?.steps.length) return whole;
+  const [from, to] = [part.steps[0], part.steps.at(-1)], at = whole.steps.findIndex((step) => step >= from);
+  const head = at < 0 ? whole.steps.length : at, tail = whole.steps.findIndex((step) => step > to);
+  const join = (name) => [...whole[name].slice(0, head), ...part[name], ...(tail < 0 ? [] : whole[name].slice(tail))];
+  return { steps: join("steps"), values: join("values"), times: join("times") };
+}
+
+/** Where on the axis the point number `i` of a curve stands. */
+export const placeOf = (curve, view, i) => view.axis === "step" ? curve.steps[i] : view.axis === "wall" ? curve.times[i] : curve.times[i] - view.start(curve);
+
 /** [x, values] with each x once, the last one counts. What cannot be drawn is null. */
 function tableOf(curve, view) {
-  const { steps, values, times } = curve ?? { steps: [], values: [], times: [] };
-  const x = view.axis === "step" ? steps : view.axis === "wall" ? times : times.map((t) => t - view.start(curve));
+  const { steps, values } = curve, x = steps.map((_, i) => placeOf(curve, view, i));
   const draws = (v) => (typeof v === "number" && Number.isFinite(v) && (v > 0 || !view.log) ? v : null);
   const byX = new Map(x.map((at, i) => [at, draws(values[i])]));
   const order = [...byX.keys()].sort((a, b) => a - b);
@@ -66,7 +78,7 @@ function build(figure, view) {
     return series.push(look) - 1;
   };
   for (const line of figure.lines) {
-    const table = tableOf(figure.curves[line.id], view), stroke = colour(line.mark), count = table[0].length;
+    const table = tableOf(curveOf(figure, line.id), view), stroke = colour(line.mark), count = table[0].length;
     const dash = (line.mark.dataset.dash || "").split(" ").filter(Boolean).map(Number);
     const look = { stroke, dash, width: 2, spanGaps: true, points: { show: false }, label: line.label, line };
     if (count < SPARSE) {
@@ -106,8 +118,10 @@ function elapsed(s) {
   return s >= MINUTE ? (s % MINUTE ? `${m}m ${Math.round(s % MINUTE)}s` : `${m}m`) : `${Math.round(s)}s`;
 }
 
-/** Draw the figure anew. `view`: {axis, weight, log, band, start, sync, cursor(figure, x), focus(figure, line), zoomed()}. */
+/** Draw the figure anew, on the same axis in the same zoom. `view`: {axis, weight, log, band, start, sync, cursor(figure, x), focus(figure, line), zoomed(figure)}. */
 export function draw(figure, view) {
+  const kept = figure.chart && figure.axis === view.axis && isZoomed(figure) ? { min: figure.chart.scales.x.min, max: figure.chart.scales.x.max } : null;
+  if (!kept) figure.parts = null;
   const plot = figure.querySelector(".plot");
   const probe = (name) => { const e = document.createElement("i"); e.className = name; plot.append(e); const c = colour(e); e.remove(); return c; };
   const ink = probe("axis-ink"), grid = probe("grid-ink"), key = figure.dataset.unit ?? "";
@@ -128,13 +142,20 @@ export function draw(figure, view) {
     hooks: {
       setCursor: [(u) => figure.chart && view.cursor?.(figure, u.cursor.idx === null || u.cursor.idx === undefined ? null : u.data[0][u.cursor.idx])],
       setSeries: [(u, at) => figure.chart && view.focus?.(figure, at === null || at === undefined ? null : u.series[at]?.line, u.cursor.idx)],
-      setScale: [(u, name) => { if (name === "x") view.zoomed?.(); }],
+      setScale: [(u, name) => { if (name === "x") view.zoomed?.(figure); }],
     },
   }, columns, plot);
+  if (kept) figure.chart.setScale("x", kept);
   view.cursor?.(figure, null);
 }
 
 export const isZoomed = ({ chart: u }) => { const x = u?.data[0] ?? []; return x.length > 0 && (u.scales.x.min > x[0] || u.scales.x.max < x.at(-1)); };
+
+/** Show the whole again. */
+export function unzoom({ chart: u }) {
+  const x = u?.data[0] ?? [];
+  if (x.length) u.setScale("x", { min: x[0], max: x.at(-1) });
+}
 
 /** New points into the chart that is there: zoom and cursor stay. */
 export function update(figure, view) {
@@ -151,12 +172,11 @@ export function update(figure, view) {
 }
 
 /** The last value of a line at or before `x`; null asks for its newest. */
-export function valueAt(curve, view, x) {
-  const { steps, values, times } = curve ?? { steps: [], values: [], times: [] };
-  const place = (i) => view.axis === "step" ? steps[i] : view.axis === "wall" ? times[i] : times[i] - view.start(curve);
-  let at = values.length - 1;
-  while (x !== null && at > 0 && place(at) > x) at -= 1;
-  return values[at];
+export function valueAt(figure, id, view, x) {
+  const curve = curveOf(figure, id);
+  let at = curve.values.length - 1;
+  while (x !== null && at > 0 && placeOf(curve, view, at) > x) at -= 1;
+  return curve.values[at];
 }
 
 /** The highlight of one line: the others fade until `null`. */

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection
-
 from starforge.contract.diagnosis import DiagnosisView
 from starforge.diagnosis.answer import RULES_VERSION, Category
-from starforge_console.ledger.diagnoses import find_diagnosis
+from starforge_console.ledger.diagnoses import KeptDiagnosis
 from starforge_console.ledger.listing import JobLine
 from starforge_console.web.i18n.words import Words
 
@@ -21,13 +19,13 @@ def tell_cause(found: DiagnosisView, words: Words) -> tuple[str, str]:
     return words(code, **found.facts), words(f"{code}.advice", **found.facts)
 
 
-def load_causes(connection: Connection, lines: Sequence[JobLine]) -> Mapping[str, DiagnosisView]:
-    """Why the newest attempt of each job failed, by job, where a cause is known. Nothing is diagnosed for it."""
-    kept = {line: find_diagnosis(connection, line.job.attempt_id) for line in lines if line.job.attempt_id}
+def choose_causes(lines: Sequence[JobLine], kept: Mapping[str, KeptDiagnosis]) -> dict[str, DiagnosisView]:
+    """Why the newest attempt of each job failed, by job, where a cause is known; `kept` is by attempt."""
+    found = {line: kept.get(line.job.attempt_id or "") for line in lines}
     return {
         line.job.id: DiagnosisView.model_validate(
             {**one.answer, "job": line.job.id, "attempt": line.job.attempt_number, "diagnosed_at": one.at}
         )
-        for line, one in kept.items()
+        for line, one in found.items()
         if one is not None and one.answer["category"] not in _NO_CAUSE
     }

@@ -125,9 +125,13 @@ def list_webhooks(connection: Connection, user_id: int | None) -> Sequence[Webho
 
 def list_active(connection: Connection) -> Sequence[Webhook]:
     """Those that are to be told: of users who are active, and of everybody's jobs only while they administrate."""
-    may = or_(webhooks.c.jobs == "own", users.c.role == "admin")
-    query = _query().where(webhooks.c.disabled_at.is_(None), users.c.active, may)
-    return [_build(row) for row in connection.execute(query).all()]
+    return [_build(row) for row in connection.execute(_query().where(*_is_active())).all()]
+
+
+def find_active(connection: Connection, webhook_id: int) -> Webhook | None:
+    """A webhook that is to be told; None when it is gone, or is not to be told any more."""
+    row = connection.execute(_query().where(webhooks.c.id == webhook_id, *_is_active())).one_or_none()
+    return None if row is None else _build(row)
 
 
 def load_webhook(connection: Connection, webhook_id: int) -> Webhook:
@@ -266,6 +270,11 @@ def _keep(connection: Connection, webhook_id: int, delivery: Delivery) -> None:
     connection.execute(insert(deliveries).values(values))
     newest = select(deliveries.c.event).where(mine).order_by(deliveries.c.event.desc()).limit(DELIVERIES_KEPT)
     connection.execute(delete(deliveries).where(mine, deliveries.c.event.not_in(newest)))
+
+
+def _is_active() -> tuple[ColumnElement[bool], ...]:
+    may = or_(webhooks.c.jobs == "own", users.c.role == "admin")
+    return webhooks.c.disabled_at.is_(None), users.c.active, may
 
 
 def _query() -> Select[Any]:

@@ -17,10 +17,10 @@ from starforge_console.ledger.webhooks import (
     Occurrence,
     Webhook,
     disable_webhook,
+    find_active,
     find_next,
     is_far_behind,
     list_active,
-    load_webhook,
     note_done,
     note_failed,
     pass_over,
@@ -86,18 +86,19 @@ class Dispatcher:
             _log.error("a webhook could not be told", webhook=webhook_id, error=str(error))
 
     async def _tell(self, webhook_id: int) -> None:
-        """Everything that the webhook is to be told, until a try fails."""
-        async with self._turns:
-            while await self._tell_next(webhook_id):
-                pass
+        """Everything that the webhook is to be told, until a try fails; after each delivery others have their turn."""
+        is_more = True
+        while is_more:
+            async with self._turns:
+                is_more = await self._tell_next(webhook_id)
 
     async def _tell_next(self, webhook_id: int) -> bool:
         """Whether there was something, and it came through or was given up."""
-        hook, event, is_behind = await self._ledger.read(
-            lambda c: (hook := load_webhook(c, webhook_id), find_next(c, hook), is_far_behind(c, hook))
-        )
-        if hook.disabled_at is not None:
+        # Each time anew: its owner may have left, or administrate no more, while it was told what went before.
+        hook = await self._ledger.read(lambda c: find_active(c, webhook_id))
+        if hook is None:
             return False
+        event, is_behind = await self._ledger.read(lambda c: (find_next(c, hook), is_far_behind(c, hook)))
         if event is None:
             if is_behind:
                 await self._ledger.write(lambda c: pass_over(c, hook))

@@ -37,7 +37,10 @@ class Arrived:
 
 @dataclass
 class Receiver:
-    """`answers` are used up one by one, then `usual`. An answer of None cuts the connection, "wait" gives none."""
+    """`answers` are used up one by one, then `usual`. An answer of None cuts the connection, "wait" gives none.
+
+    Whatever is answered comes `answers_after_s` later.
+    """
 
     answers: list[int | str | None] = field(default_factory=list)
     usual: int | str | None = 204
@@ -45,6 +48,7 @@ class Receiver:
     changed: threading.Condition = field(default_factory=threading.Condition)
     ended: threading.Event = field(default_factory=threading.Event)
     url: str = ""
+    answers_after_s: float = 0.0
 
     def take(self, one: Arrived) -> int | str | None:
         with self.changed:
@@ -78,6 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
         answer = self.receiver.take(Arrived(self.path, headers, body))
+        self.receiver.ended.wait(self.receiver.answers_after_s)
         if answer is None:
             self.close_connection = True
             return

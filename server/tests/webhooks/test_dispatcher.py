@@ -185,14 +185,12 @@ def test_an_administrator_who_is_one_no_more_is_not_told_the_rest(
         add(console, root, f"{receiver.url}/{number}", jobs="all")
     with receiving() as own:
         add(console, root, own.url)
-        receiver.answers_after_s = 0.2
+        receiver.answers_after_s = own.answers_after_s = 0.2
         run(console, ann)
         run(console, root)
         with telling():
             receiver.await_number(3)
-            console.ledger.write_now(
-                lambda c: c.exec_driver_sql("UPDATE users SET role = 'member' WHERE name = 'root'")
-            )
+            console.ledger.write_now(lambda c: c.exec_driver_sql("UPDATE users SET role = 'member'"))
             own.await_number(5)
     assert len(receiver.arrived) <= 6, "what was on its way, and no more"
 

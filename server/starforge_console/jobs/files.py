@@ -8,17 +8,19 @@ import os
 import re
 import stat
 import tarfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
 from starforge.contract.capsule import CKPT_DIRECTORY
 from starforge.contract.ids import JobId
-from starforge.errors import InputError, NotFound
+from starforge.errors import Conflict, InputError, NotFound
 from starforge.wording import is_in_calendar
 from starforge_console.assembly.layout import StorageLayout
+from starforge_console.domain.masking import MASK
 from starforge_console.ingest.spool import StrangeFile, open_file, open_folder
+from starforge_console.jobs.shown import ShownPaths
 
 CHECKPOINTS: Final = "checkpoints"
 FOLDERS_DEEP: Final = 64
@@ -40,6 +42,9 @@ class Entry:
     kind: EntryKind
     bytes: int | None
     modified_at: float | None
+
+
+_NOTHING: Final = Entry("", "other", None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +80,10 @@ class OpenFile:
 
 @dataclass(frozen=True, slots=True)
 class JobFiles:
-    """The files of the jobs of one storage."""
+    """The files of the jobs of one storage, under the names that are told of them."""
 
     storage: StorageLayout
+    shown: ShownPaths = field(default_factory=ShownPaths)
 
     def list_folder(self, job: JobId, path: str, after: str, limit: int) -> Folder:
         """The next `limit` entries of the folder `path` whose names come after `after`.
@@ -85,6 +91,7 @@ class JobFiles:
         Raises:
             InputError: the path leaves the job's folders, or something that is no folder lies there.
             NotFound: there is no such folder.
+            Conflict: a name in which something is masked could mean several.
             Unavailable: the storage refused.
 
         """
@@ -97,7 +104,9 @@ class JobFiles:
                 raise _not_there(job, path)
             found = _list_names(descriptor)
             named = sorted(name for name in found if _is_text(name))
-            return _build_page(descriptor, named, len(found) - len(named), (after, limit))
+            page = _build_page(descriptor, named, len(found) - len(named), (after, limit))
+        told = tuple(replace(one, name=self.shown.name(path, one.name)) for one in page.entries)
+        return replace(page, entries=told)
 
     def open_file(self, job: JobId, path: str) -> OpenFile:
         """The plain file `path`. Raises as `list_folder` does."""
@@ -138,13 +147,36 @@ class JobFiles:
         """The folder of the console's own below which the names lie that are opened one after the other."""
         match parts:
             case [first, *_] if _OUT.fullmatch(first):
-                return self.storage.run(job), parts
-            case [first, number, *rest] if first == CHECKPOINTS and _ATTEMPT.fullmatch(number):
-                return self.storage.attempt_number(job, int(number)).kept, (CKPT_DIRECTORY, *rest)
-        raise NotFound(
-            f"job {job} has no folder {'/'.join(parts)[:200]!r}",
-            next_step="paths begin with 'out' or with 'checkpoints' and the number of an attempt",
-        )
+                root, known, depth = self.storage.run(job), [first], 1
+            case [first, number, *_] if first == CHECKPOINTS and _ATTEMPT.fullmatch(number):
+                root, known, depth = self.storage.attempt_number(job, int(number)).kept, [CKPT_DIRECTORY], 2
+            case _:
+                raise NotFound(
+                    f"job {job} has no folder {'/'.join(parts)[:200]!r}",
+                    next_step="paths begin with 'out' or with 'checkpoints' and the number of an attempt",
+                )
+        for last in range(depth, len(parts)):
+            known.append(self._find_name(root, known, parts[: last + 1]))
+        return root, tuple(known)
+
+    def _find_name(self, root: Path, folder: Sequence[str], parts: tuple[str, ...]) -> str:
+        """The last of the shown `parts` as it lies in the folder; as it was shown where nothing could be meant."""
+        *above, shown = parts
+        if MASK not in shown:
+            return shown
+        with open_folder(root, *folder) as descriptor:
+            names = [] if descriptor is None else _list_names(descriptor)
+            fits = self.shown.find_names("/".join(above), shown, names) if shown not in names else []
+            sizes = self.shown.sizes.get("/".join(parts), ())
+            if len(fits) > 1 and descriptor is not None and sizes:
+                fits = [one for one in fits if (_find_entry(descriptor, one) or _NOTHING).bytes in sizes]
+        if len(fits) > 1:
+            raise Conflict(
+                f"{'/'.join(parts)[:200]!r} could be any of {len(fits)} files",
+                why="their names differ only in what is masked because it is a secret of the job",
+                next_step="fetch their folder as an archive: it holds each under its own name",
+            )
+        return fits[0] if fits else shown
 
 
 def iterate_tar(descriptor: int, top: str) -> Iterator[bytes]:

@@ -14,12 +14,15 @@ from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from starforge.contract.api import PAGE_LIMIT
+from starforge.contract.api import PAGE_LIMIT, CheckpointView, Outputs
+from starforge.contract.capsule import CKPT_DIRECTORY
 from starforge.contract.files import FileEntry, FileList
 from starforge.contract.ids import JobId
 from starforge.errors import InputError
 from starforge_console.assembly.layout import StorageLayout
+from starforge_console.domain.masking import MASK
 from starforge_console.jobs.files import Folder, JobFiles, OpenFile, iterate_tar
+from starforge_console.jobs.shown import build_shown
 from starforge_console.ledger.views import list_attempts, load_job
 from starforge_console.web.attempts import load_outputs
 from starforge_console.web.deps import ApiServices, Reader, Services
@@ -98,15 +101,11 @@ async def send_job_folder(
 
 async def load_folder(services: ApiServices, job_id: str, path: str, wanted: tuple[str, int]) -> FileList:
     """Entries of a folder after a name, at most so many, with the digests that attempts have told. Raises NotFound."""
-    files, (after, limit) = await _files_of(services, job_id), wanted
+    (files, outputs), (after, limit) = await _files_as_shown(services, job_id), wanted
     found = await asyncio.to_thread(files.list_folder, JobId(job_id), path, after, limit)
-    digests: dict[tuple[str, int], str] = {}
-    if path.startswith("out") and any(entry.kind == "file" for entry in found.entries):
-        attempts = await services.ledger.read(lambda c: list_attempts(c, job_id))
-        outputs = await load_outputs(services, attempts)
-        digests = {
-            (f"{one.folder}/{one.path}", one.bytes): one.sha256 for one in outputs.artifacts if one.sha256 is not None
-        }
+    digests = {
+        (f"{one.folder}/{one.path}", one.bytes): one.sha256 for one in outputs.artifacts if one.sha256 is not None
+    }
     return _build_list(path, found, digests)
 
 
@@ -115,7 +114,7 @@ async def send_file(
 ) -> Response:
     """The file (job, path) for the reader (user, Range, If-Range)."""
     (job_id, path), (user, part, tag) = wanted, reader
-    files = await _files_of(services, job_id)
+    files = await _files_of(services, job_id, path)
     file = await asyncio.to_thread(files.open_file, JobId(job_id), path)
     span = _parse_range(part, file.size_bytes) if tag is None or tag == file.tag else (0, file.size_bytes)
     headers = _build_headers(file.name) | {
@@ -139,7 +138,7 @@ async def send_file(
 async def send_folder(services: ApiServices, request: Request, wanted: tuple[str, str], user: str) -> Response:
     """The folder (job, path) as a tar for the user."""
     job_id, path = wanted
-    files = await _files_of(services, job_id)
+    files = await _files_of(services, job_id, path)
     tree = await asyncio.to_thread(files.open_tree, JobId(job_id), path)
     top = path.rsplit("/", 1)[-1]
     folder = OpenFile(name=top, descriptor=tree, size_bytes=0, modified_at=None, tag="")
@@ -202,10 +201,28 @@ class _Sending(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def _files_of(services: ApiServices, job_id: str) -> JobFiles:
+async def _files_of(services: ApiServices, job_id: str, path: str) -> JobFiles:
+    """The files of the job as `path` names them."""
+    if MASK in path:
+        return (await _files_as_shown(services, job_id))[0]
     await services.ledger.read(lambda c: load_job(c, job_id))
     await asyncio.to_thread(services.blobs.require_storage)
     return JobFiles(StorageLayout(services.settings.storage_root))
+
+
+async def _files_as_shown(services: ApiServices, job_id: str) -> tuple[JobFiles, Outputs]:
+    """The files of the job under the names that are told of them, and what is told. Raises NotFound."""
+    attempts = await services.ledger.read(lambda c: (load_job(c, job_id), list_attempts(c, job_id))[1])
+    await asyncio.to_thread(services.blobs.require_storage)
+    outputs = await load_outputs(services, attempts)
+    told: list[tuple[str, int | None]] = [(f"{one.folder}/{one.path}", one.bytes) for one in outputs.artifacts]
+    told += [(name_checkpoint(one), None) for one in outputs.checkpoints]
+    return JobFiles(StorageLayout(services.settings.storage_root), build_shown(told)), outputs
+
+
+def name_checkpoint(one: CheckpointView) -> str:
+    """The path of the checkpoint's folder."""
+    return f"checkpoints/{one.attempt}{one.path.removeprefix(CKPT_DIRECTORY)}"
 
 
 async def _iterate(file: OpenFile, start: int, end: int) -> AsyncIterator[bytes]:

@@ -10,12 +10,11 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from starforge.contract.api import CheckpointView
-from starforge.contract.capsule import CKPT_DIRECTORY
 from starforge.contract.files import FileEntry
 from starforge.errors import StarForgeError
 from starforge_console.web.attempts import rate_checkpoints
 from starforge_console.web.deps import ApiServices, Services
-from starforge_console.web.files import load_folder, parse_name, send_file, send_folder
+from starforge_console.web.files import load_folder, name_checkpoint, parse_name, send_file, send_folder
 from starforge_console.web.pages.job_view import JobPage
 from starforge_console.web.pages.visit import Signed
 
@@ -91,8 +90,7 @@ async def load_outputs_part(services: ApiServices, page: JobPage, query: QueryPa
 
 def locate_checkpoint(one: CheckpointView) -> str:
     """The address's part that names the checkpoint's folder."""
-    inner = one.path.removeprefix(CKPT_DIRECTORY)
-    return urlencode({"path": f"checkpoints/{one.attempt}{inner}"})
+    return urlencode({"path": name_checkpoint(one)})
 
 
 def locate_artifact(folder: str, path: str) -> str:

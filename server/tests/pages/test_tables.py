@@ -7,7 +7,7 @@ from server.tests.pages.support import sign_in
 from server.tests.web.lives import begin, go
 from server.tests.web.support import ConsoleUnderTest, submit
 from starforge.contract.states import Reason
-from starforge_console.domain.samples import Sample
+from starforge_console.domain.samples import Row, Sample
 from starforge_console.ledger.endings import note_finalised
 from starforge_console.ledger.samples import keep_samples
 
@@ -26,7 +26,10 @@ def test_columns_of_figures_have_their_heads_above_them_and_a_truth_is_a_word(
     console: ConsoleUnderTest, client: TestClient, headers: dict[str, str]
 ) -> None:
     job = submit(console, headers)
-    rows = ({"prompt": "2+2", "reward": None, "passed": True}, {"prompt": "3+3", "reward": 0.5, "passed": False})
+    rows: tuple[Row, ...] = (
+        {"prompt": "2+2", "reward": None, "passed": True},
+        {"prompt": "3+3", "reward": 0.5, "passed": False},
+    )
     report = Sample(at_byte=1, name="samples", step=1, at=1.0, rows=rows)
     console.services.series.write_now(lambda c: keep_samples(c, job, 1, [report]))
     page = client.get(f"/jobs/{job}?view=samples").text

@@ -2,13 +2,13 @@
 
 A line counts when nothing shows that the program went on after it. In one process the last error ended it; among
 several processes the first to fail made the others fail. An error that no rule knows, and that came after all that is
-known, leaves the cause open.
+known, leaves the cause open; so does one of another process that came before what is only seen of others.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from starforge.diagnosis.answer import Confidence
+from starforge.diagnosis.answer import Category, Confidence
 from starforge.diagnosis.hits import Hit
 from starforge.diagnosis.lines import Line
 from starforge.diagnosis.rule import Weight
@@ -45,6 +45,8 @@ def choose(lines: Sequence[Line], hits: Sequence[Hit], tracebacks: Sequence[Trac
     best = [candidate for candidate in candidates if _weigh(candidate.hit) == weight]
     first = _first_to_fail(best, weight)
     first = _first_of_its_kind(first, best)
+    if _is_seen_of_others(first.hit) and _find_earlier(first, unknown, lines, survived):
+        return None
     confidence = first.hit.rule.confidence
     if first.is_open and confidence is Confidence.SURE:
         confidence = Confidence.LIKELY
@@ -55,6 +57,30 @@ def find_unknown(hits: Sequence[Hit], tracebacks: Sequence[Traceback]) -> list[T
     """Tracebacks that end in an error which no rule knows, of chains in which none does."""
     known = {chain for hit in hits if (within := _within(hit, tracebacks)) for chain in [within.chain]}
     return [one for one in tracebacks if one.error is not None and not one.is_summary and one.chain not in known]
+
+
+def find_first_unknown(unknown: Sequence[Traceback]) -> Traceback | None:
+    """The last error of the process that failed first, of errors that no rule knows."""
+    last_by_stream = {one.stream: one for one in unknown}
+    return min(last_by_stream.values(), key=lambda one: one.begin, default=None)
+
+
+def _is_seen_of_others(hit: Hit) -> bool:
+    """Whether it may be what a process sees, or is made to do, because another one failed."""
+    rule = hit.rule
+    return rule.weight >= Weight.SYMPTOM or (rule.weight is Weight.KILL and rule.category is Category.STOPPED)
+
+
+def _find_earlier(candidate: Candidate, unknown: Sequence[Traceback], lines: Sequence[Line], survived: int) -> bool:
+    """Whether another process failed before it of what no rule knows."""
+    begin = candidate.hit.index if candidate.within is None else candidate.within.begin
+    for one in unknown:
+        if not survived <= one.begin < begin:
+            continue
+        is_other = one.stream != candidate.hit.line.stream
+        if is_other or (candidate.within is not None and _are_close(one, candidate.within, lines)):
+            return True
+    return False
 
 
 def _weigh(hit: Hit) -> Weight:

@@ -1,12 +1,13 @@
 """Diagnoses a log: reads its window, finds what rules know, chooses the cause, and says how sure that is."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from starforge.diagnosis import exits
 from starforge.diagnosis.answer import Category, Confidence, Diagnosis, Ending, KnownExit, Spot
-from starforge.diagnosis.choose import Chosen, choose, find_unknown
+from starforge.diagnosis.choose import Chosen, choose, find_first_unknown, find_unknown
 from starforge.diagnosis.hits import Hit, find_hits
 from starforge.diagnosis.lines import Line, read_lines
 from starforge.diagnosis.numbers import find_broken_loss
@@ -85,8 +86,11 @@ def _diagnose_rest(lines: Sequence[Line], unknown: Sequence[Traceback], known: K
         broken = find_broken_loss(lines)
         if broken is not None:
             return exits.answer(exits.LOSS_BROKEN, _spot(lines[broken]), Confidence.LIKELY)
-    last = unknown[-1].error if unknown else None
-    return exits.answer(exits.UNKNOWN, None if last is None else _spot(lines[last]))
+    failed = find_first_unknown(unknown)
+    if failed is None or failed.error is None:
+        return exits.answer(exits.UNKNOWN)
+    line = lines[failed.error]
+    return replace(exits.answer(exits.UNKNOWN, _spot(line)), rank=line.rank)
 
 
 def _build(lines: Sequence[Line], chosen: Chosen, known: KnownExit) -> Diagnosis:

@@ -12,6 +12,8 @@ from starforge.diagnosis.rule import Pattern, Rule
 
 _NARROWEST: Final = 60
 """Characters: a shorter line was not broken by a terminal."""
+_PIECES: Final = 4
+"""So many lines of a terminal after the first are read as one with it."""
 _LINES_ABOVE: Final = 12
 _HEADER: Final = "Traceback (most recent call last):"
 _NAMED: Final = re.compile(r"\b(?:[A-Za-z_]\w{0,60}\.){0,8}\w{0,60}(?:Error|Exception): ")
@@ -40,26 +42,39 @@ def find_hits(lines: Sequence[Line], rules: Sequence[Rule]) -> list[Hit]:
     if not live:
         return []
     found = [_try(lines, index, line.text, live) for index, line in enumerate(lines)]
-    for index in _find_broken(lines):
-        if found[index] is None and found[index + 1] is None:
-            found[index] = _try_broken(lines, index, live)
+    broken = _find_broken(lines)
+    for index in sorted(broken):
+        if found[index + 1] is None:
+            found[index] = _choose_particular(found[index], _try_broken(lines, index, broken, live))
     return [hit for hit in found if hit is not None]
 
 
-def _find_broken(lines: Sequence[Line]) -> list[int]:
+def _find_broken(lines: Sequence[Line]) -> frozenset[int]:
     """Lines that a terminal broke: several end in the same column, and the next one begins with the rest of a word."""
     widths = Counter(line.width for line in lines if line.width >= _NARROWEST)
-    return [
+    return frozenset(
         index
         for index, (line, following) in enumerate(pairwise(lines))
         if widths[line.width] > 1 and following.text and not following.text[0].isspace() and following.stream == ""
-    ]
+    )
 
 
-def _try_broken(lines: Sequence[Line], index: int, live: Sequence[tuple[Pattern, Rule]]) -> Hit | None:
-    line = lines[index]
-    hit = _try(lines, index, line.text + lines[index + 1].text, live)
-    return hit if hit is not None and hit.match.start() < len(line.text) < hit.match.end() else None
+def _try_broken(
+    lines: Sequence[Line], index: int, broken: frozenset[int], live: Sequence[tuple[Pattern, Rule]]
+) -> Hit | None:
+    end = index + 1
+    while end in broken and end - index < _PIECES:
+        end += 1
+    first = lines[index].text
+    hit = _try(lines, index, "".join(line.text for line in lines[index : end + 1]), live)
+    return hit if hit is not None and hit.match.start() < len(first) < hit.match.end() else None
+
+
+def _choose_particular(alone: Hit | None, joined: Hit | None) -> Hit | None:
+    """The hit of the joined line where the first piece alone told nothing, or the same less exactly."""
+    if alone is None or (joined is not None and joined.rule.category is alone.rule.category):
+        return joined or alone
+    return alone
 
 
 def _try(lines: Sequence[Line], index: int, text: str, live: Sequence[tuple[Pattern, Rule]]) -> Hit | None:

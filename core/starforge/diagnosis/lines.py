@@ -19,7 +19,7 @@ _STREAMS: Final = (
     re.compile(r"\[(?P<who>pod/[\w.-]+(?:/[\w.-]+)?)\] ?"),
     re.compile(r"\[(?P<who>\d+,\d+)\]<std(?:out|err)>: ?"),
     re.compile(r"\[(?P<who>(?:rank|default|worker|trainer|RANK )\d{1,5}(?:\|\d+)?)\]: ?"),
-    re.compile(r"\((?P<who>[A-Za-z_][\w.<>:-]{0,80}(?: rank=\d+)?(?: pid=\d+)(?:, ip=[\w.:]+)?)\) ?"),
+    re.compile(r"\((?P<who>[A-Za-z_][\w.<>:-]{0,80}(?: rank=\d+| \w{1,40})?(?: pid=\d+)(?:, ip=[\w.:]+)?)\) ?"),
     re.compile(r"\((?P<who>raylet|gcs_server|autoscaler|pid=\d+)(?:, ip=[\w.:]+)?\) ?"),
 )
 _TIME: Final = re.compile(

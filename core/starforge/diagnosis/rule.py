@@ -67,6 +67,10 @@ class Rule:
     above: re.Pattern[str] | None = None
 
 
+JSON_ERROR: Final = Pattern("JSONDecodeError", re.compile(r"(?:[\w.]+\.)?JSONDecodeError: "), is_error=True)
+"""What every reader of JSON raises; only the frames above it tell what was read."""
+
+
 def error(needle: str, types: str = ANY_ERROR, then: str = "", *, starts: bool = False) -> Pattern:
     """An exception of one of `types` (a regular expression) whose message holds `needle`, followed by `then`.
 

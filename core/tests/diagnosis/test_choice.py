@@ -93,6 +93,7 @@ def test_a_worker_of_ray_that_tells_why_wins_over_the_drivers_boilerplate() -> N
         "(TaskRunner pid=15001) ",
         "(WorkerDict pid=16424, ip=10.0.0.3) ",
         "(EngineCore_DP0 pid=6880) ERROR 11-15 09:07:15 [core.py:708] ",
+        "(VllmWorker TP1 pid=321) ERROR 08-13 06:02:11 [multiproc_executor.py:596] ",
         "2025-08-13T06:02:11.204000123Z ",
         "2025-08-13T06:02:11.204000123Z stderr F [rank1]: ",
         "[pod/job-1-0/train] ",
@@ -222,3 +223,48 @@ def test_an_abort_of_a_communicator_is_a_consequence_also_without_a_prefix() -> 
 )
 def test_a_whole_log_is_told_as_it_is_meant(category: str, code: int, log: bytes) -> None:
     assert diagnose(log, KnownExit(code=code)).category == category
+
+
+PEER_GONE = (
+    TRACE + "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited or "
+    "there was a network error\n"
+    "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
+)
+
+
+def test_what_one_process_sees_of_another_is_no_cause_where_that_one_told_an_error_first() -> None:
+    found = _diagnose(STEPS + _of_rank(UNKNOWN_ERROR, 2) + _of_rank(PEER_GONE, 0) + _of_rank(PEER_GONE, 1) + LAUNCHER)
+    assert found.category is Category.UNKNOWN
+    assert found.spot is not None
+    assert found.spot.text == "KeyError: 'my own key'"
+    assert found.rank == 2
+
+
+def test_an_error_that_follows_the_loss_of_a_peer_leaves_that_the_answer() -> None:
+    found = _diagnose(STEPS + _of_rank(PEER_GONE, 0) + _of_rank(UNKNOWN_ERROR, 2) + LAUNCHER)
+    assert (found.kind, found.confidence) == ("nccl_remote", Confidence.LOW)
+
+
+def test_an_error_before_the_loss_of_a_peer_counts_also_where_ranks_share_a_stream() -> None:
+    found = _diagnose(STEPS + UNKNOWN_ERROR + PEER_GONE + LAUNCHER)
+    assert found.category is Category.UNKNOWN
+    assert found.spot is not None
+    assert found.spot.text == "KeyError: 'my own key'"
+
+
+def test_numbers_of_a_line_that_a_terminal_broke_are_read() -> None:
+    text = (
+        "ValueError: To serve at least one request with the model's max seq len (100000), (4.26 GiB KV cache is "
+        "needed, which is larger than the available KV cache memory (4.25 GiB). Based on the available memory, the "
+        "estimated maximum model length is 99840."
+    )
+    width = 114
+    log = TRACE + "x" * width + "\n" + "\n".join(text[at : at + width] for at in range(0, len(text), width)) + "\n"
+    found = _diagnose(log)
+    assert (found.kind, dict(found.facts)) == ("vllm_kv_estimate", {"asked": "100000", "fits": "99840"})
+
+
+def test_a_process_that_was_ended_because_another_failed_does_not_tell_why() -> None:
+    ended = _of_rank(TRACE + "KeyboardInterrupt", 1)
+    assert _diagnose(STEPS + _of_rank(UNKNOWN_ERROR, 0) + ended).category is Category.UNKNOWN
+    assert _diagnose(STEPS + ended).kind == "terminated"

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from starforge.diagnosis.answer import Category, Confidence
-from starforge.diagnosis.rule import Pattern, Rule, Weight, error, raised
+from starforge.diagnosis.rule import JSON_ERROR, Pattern, Rule, Weight, error, raised
 
 RULES: Final = (
     Rule(
@@ -85,14 +85,40 @@ RULES: Final = (
         source="https://github.com/huggingface/datasets/blob/main/src/datasets/table.py",
     ),
     Rule(
+        kind="deepspeed_file_not_json",
+        category=Category.DEEPSPEED_CONFIG,
+        patterns=(JSON_ERROR,),
+        summary="DeepSpeed's configuration is no valid JSON.",
+        advice="Correct the file at the line and column that the error names: no comments, no comma after the last "
+        "entry.",
+        source="https://docs.python.org/3/library/json.html#json.JSONDecodeError",
+        confidence=Confidence.LIKELY,
+        above=re.compile(r"(?:integrations/deepspeed|deepspeed/runtime/config\w{0,20}|accelerate/utils/deepspeed)\.py"),
+    ),
+    Rule(
+        kind="model_file_not_json",
+        category=Category.FILE_CORRUPT,
+        patterns=(JSON_ERROR,),
+        summary="A JSON file of the model or checkpoint is incomplete, or is something else.",
+        advice="Download or copy it again: a transfer that broke off, a Git LFS pointer, or a page of errors that was "
+        "saved in its place, looks like this.",
+        source="https://github.com/huggingface/transformers/blob/main/src/transformers/configuration_utils.py",
+        confidence=Confidence.LIKELY,
+        above=re.compile(
+            r"/transformers/(?:configuration_utils|tokenization_utils\w{0,10}|processing_utils|image_processing\w{0,10}"
+            r"|utils/hub|generation/configuration_utils|trainer_callback)\.py"
+        ),
+    ),
+    Rule(
         kind="json_broken",
         category=Category.DATASET_SCHEMA,
         patterns=(
             Pattern("JSONDecodeError", re.compile(r"(?:json\.decoder\.|json\.)?JSONDecodeError: "), is_error=True),
             error("'utf-8' codec can't decode byte", "UnicodeDecodeError"),
         ),
-        summary="A line of the data is no valid JSON, or no UTF-8 text.",
-        advice="Check the file up to the place that the line names; a file of JSON lines has one object a line.",
+        summary="A text that it read is no valid JSON, or no UTF-8: most likely a line of the data.",
+        advice="Check the file up to the place that the line names; a file of JSON lines has one object a line. "
+        "Where a model or a service wrote the text, look at what it wrote.",
         source="https://docs.python.org/3/library/json.html#json.JSONDecodeError",
         confidence=Confidence.LIKELY,
     ),

@@ -1,9 +1,10 @@
 """Inference engines and DeepSpeed: memory for caches, sizes that do not divide, configurations that do not agree."""
 
+import re
 from typing import Final
 
 from starforge.diagnosis.answer import Category, Confidence
-from starforge.diagnosis.rule import Rule, Weight, error, raised
+from starforge.diagnosis.rule import Pattern, Rule, Weight, error, printed, raised
 
 RULES: Final = (
     Rule(
@@ -46,6 +47,41 @@ RULES: Final = (
         summary="A length of {asked} tokens was asked for, which is more than the model has.",
         advice="Lower max_model_len to the model's own length.",
         source="https://github.com/vllm-project/vllm/blob/main/vllm/config/model.py",
+    ),
+    Rule(
+        kind="engine_gpus",
+        category=Category.CONFIG_KEY,
+        patterns=(
+            printed(
+                "is larger than the number of available GPUs",
+                r"^(?:(?:[\w.]{1,80}\.)?ValueError: |\s{1,4}Value error, )World size \((?P<asked>\d+)\) "
+                r"is larger than the number of available GPUs \((?P<has>\d+)\)",
+            ),
+            error(
+                "please set tensor_parallel_size (",
+                "AssertionError",
+                r"(?P<asked>\d+)\) to less than max local gpu count \((?P<has>\d+)\)",
+            ),
+        ),
+        summary="The inference engine shall spread one model over {asked} GPUs, and has {has}.",
+        advice="Lower tensor_parallel_size (times pipeline_parallel_size) to {has} at most, or ask for more GPUs.",
+        source="https://github.com/vllm-project/vllm/blob/main/vllm/config/parallel.py",
+    ),
+    Rule(
+        kind="world_size_divides",
+        category=Category.CONFIG_KEY,
+        patterns=(
+            Pattern(
+                ") is not divisible by ",
+                re.compile(
+                    r"(?:AssertionError|RuntimeError|ValueError): \s{0,20}world[ _]size \(\d+\) is not divisible by "
+                ),
+                is_error=True,
+            ),
+        ),
+        summary="The number of GPUs is no multiple of what one copy of the model is spread over.",
+        advice="Choose tensor, pipeline and context parallel sizes whose product divides the number of GPUs.",
+        source="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/arguments.py",
     ),
     Rule(
         kind="tensor_parallel",

@@ -38,6 +38,7 @@ RULES: Final = (
             error("CUDA out of memory", "OutOfMemoryError|RuntimeError"),
             error("CUDA out of memory", "ValueError", r" occurred when warming up"),
             error("Allocation on device", "OutOfMemoryError"),
+            printed("CUDA out of memory. Tried", r"^\s{0,4}what\(\):\s{1,4}CUDA out of memory\. Tried to allocate"),
             logged("CUDA out of memory. Tried", r"CUDA out of memory\. Tried to allocate [\d.]+ [KMG]i?B"),
         ),
         summary="The GPU's memory was not enough.",

@@ -19,6 +19,10 @@ HARDWARE: Final = (
                 r"ProcessGroupNCCL\.cpp:\d+\] .{0,120}terminated with exception: CUDA error: uncorrectable ECC error",
             ),
             printed(
+                "CUDA error: uncorrectable ECC error",
+                r"^\s{0,4}what\(\):\s{1,4}CUDA error: uncorrectable ECC error encountered",
+            ),
+            printed(
                 "'uncorrectable ECC error encountered'",
                 r"NCCL WARN (?:\[[^\]]{0,200}\] )?Cuda failure (?:\d+ )?'uncorrectable ECC error encountered'",
             ),
@@ -92,6 +96,20 @@ HARDWARE: Final = (
 
 DRIVERS: Final = (
     Rule(
+        kind="driver_too_old_version",
+        category=Category.DRIVER_TOO_OLD,
+        patterns=(
+            error(
+                "The NVIDIA driver on your system is too old (found version ",
+                "RuntimeError",
+                r"(?P<major>\d{2})0(?P<minor>\d)0\)",
+            ),
+        ),
+        summary="The machine's NVIDIA driver goes up to CUDA {major}.{minor}, and the image's CUDA is newer.",
+        advice="Use an image for CUDA {major}.{minor} or older, or a machine with a newer driver.",
+        source="https://github.com/pytorch/pytorch/blob/main/torch/csrc/cuda/Module.cpp",
+    ),
+    Rule(
         kind="driver_too_old",
         category=Category.DRIVER_TOO_OLD,
         patterns=(
@@ -137,6 +155,18 @@ DRIVERS: Final = (
         summary="The image brings a newer part of the driver, which this GPU does not allow.",
         advice="Use an image for the driver of this machine; forward compatibility is for data-centre GPUs only.",
         source="https://docs.nvidia.com/deploy/cuda-compatibility/",
+    ),
+    Rule(
+        kind="driver_mismatch",
+        category=Category.GPU_NOT_VISIBLE,
+        patterns=(
+            error("system has unsupported display driver / cuda driver combination", "RuntimeError|AcceleratorError"),
+        ),
+        summary="The part of the NVIDIA driver that the program loads does not fit the driver that runs.",
+        advice="See that the image puts no libcuda of its own (cuda-compat, LD_LIBRARY_PATH) before the machine's; "
+        "otherwise the machine's driver was updated and wants a restart.",
+        source="https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
+        confidence=Confidence.LIKELY,
     ),
     Rule(
         kind="gpu_not_visible",
@@ -277,6 +307,15 @@ KERNELS: Final = (
             error("an illegal memory access was encountered", "RuntimeError|AcceleratorError|DistBackendError"),
             error("CUDA error: misaligned address", "RuntimeError|AcceleratorError"),
             error("CUDA error: unspecified launch failure", "RuntimeError|AcceleratorError"),
+            printed(
+                "CUDA error: ",
+                r"^\s{0,4}what\(\):\s{1,4}CUDA error: (?:an illegal memory access was encountered|misaligned address"
+                r"|unspecified launch failure)",
+            ),
+            printed(
+                "an illegal memory access was encountered",
+                r"ProcessGroupNCCL\.cpp:\d+\] .{0,120}terminated with exception: CUDA error: an illegal memory access",
+            ),
             printed("NVRM: Xid", KERNEL + r"NVRM: Xid \(PCI:[\w:.]+\): (?:13|31), "),
         ),
         summary="A kernel on the GPU touched memory that is not its own.",

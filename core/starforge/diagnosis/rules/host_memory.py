@@ -1,5 +1,6 @@
 """Host memory, shared memory and other limits of the machine ran out."""
 
+import re
 from typing import Final
 
 from starforge.diagnosis.answer import Category, Confidence
@@ -44,7 +45,11 @@ HOST_MEMORY: Final = (
         category=Category.HOST_OOM,
         patterns=(
             error("Task was killed due to the node running low on memory", "OutOfMemoryError"),
-            printed("due to memory pressure (OOM)", r"^\d+ Workers \(tasks / actors\) killed due to memory pressure"),
+            printed(
+                "due to memory pressure (OOM)",
+                r"^(?:\[[^\]]{1,80}\] \(raylet\) node_manager\.cc:\d{1,6}: )?"
+                r"\d+ Workers \(tasks / actors\) killed due to memory pressure",
+            ),
         ),
         summary="Ray ended a worker because the machine ran low on host memory.",
         advice=_MORE_MEMORY + " Ray's own threshold is RAY_memory_usage_threshold.",
@@ -80,6 +85,7 @@ HOST_MEMORY: Final = (
         patterns=(
             error("DefaultCPUAllocator: ", "RuntimeError", r"(?:can't allocate|not enough) memory"),
             error("Cannot allocate memory", "OSError|BlockingIOError|RuntimeError"),
+            error("malloc of size ", "ArrowMemoryError", r"\d+ failed", starts=True),
         ),
         summary="The operating system refused host memory.",
         advice=_MORE_MEMORY,
@@ -101,6 +107,17 @@ HOST_MEMORY: Final = (
         confidence=Confidence.LIKELY,
     ),
     Rule(
+        kind="engine_ended_itself",
+        category=Category.KILLED_UNKNOWN,
+        patterns=(printed("Killed", r"^(?:\S{1,200}: line \d+: +\d+ )?Killed(?: {2,}\S.{0,400})?$"),),
+        summary="The inference engine ended its own processes because one of them had failed.",
+        advice="Look for the first error of the engine's other processes: signal 9 came from the engine itself.",
+        source="https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/engine.py",
+        weight=Weight.LAST,
+        confidence=Confidence.LOW,
+        above=re.compile(r"Received sigquit from a child process\."),
+    ),
+    Rule(
         kind="worker_killed",
         category=Category.HOST_OOM,
         patterns=(
@@ -110,7 +127,7 @@ HOST_MEMORY: Final = (
             logged("exits with return code = -9", r"(?:^| )exits with return code = -9$"),
             printed("Killed", r"^(?:\S{1,200}: line \d+: +\d+ )?Killed(?: {2,}\S.{0,400})?$"),
         ),
-        summary="One process was killed with signal 9 while the others lived: most likely host memory ran out.",
+        summary="A process was killed with signal 9, by whom is not said: most likely host memory ran out.",
         advice=_MORE_MEMORY + " The machine's kernel log says whether it was memory.",
         source="https://github.com/pytorch/pytorch/blob/main/torch/distributed/elastic/multiprocessing/api.py",
         weight=Weight.KILL,

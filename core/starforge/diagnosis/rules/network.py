@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from starforge.diagnosis.answer import Category, Confidence
-from starforge.diagnosis.rule import Pattern, Rule, Weight, error, printed, raised
+from starforge.diagnosis.rule import JSON_ERROR, Pattern, Rule, Weight, error, printed, raised
 
 HUB: Final = (
     Rule(
@@ -247,6 +247,30 @@ SERVICES: Final = (
         summary="The tracking service (Weights & Biases) did not accept the job: no key, or no right to the project.",
         advice="Give the job WANDB_API_KEY, or set report_to to something else: the platform draws the curves anyway.",
         source="https://github.com/wandb/wandb/blob/main/wandb/sdk/lib/apikey.py",
+    ),
+    Rule(
+        kind="hub_storage",
+        category=Category.NETWORK,
+        patterns=(error("CAS service error", "RuntimeError"),),
+        summary="A file could not be read from the storage of the Hugging Face Hub (Xet).",
+        advice="Check that the job may reach xethub.hf.co (network, proxy, firewall), or set HF_HUB_DISABLE_XET=1; "
+        "then run it again.",
+        source="https://github.com/huggingface/xet-core/issues/444",
+        confidence=Confidence.LIKELY,
+        weight=Weight.KILL,
+        retryable=True,
+    ),
+    Rule(
+        kind="reply_not_json",
+        category=Category.NETWORK,
+        patterns=(JSON_ERROR,),
+        summary="A service that it asked did not answer with JSON.",
+        advice="Look at what that service answers: most often it is down, overloaded, or something between answers "
+        "in its place.",
+        source="https://requests.readthedocs.io/en/latest/api/#requests.JSONDecodeError",
+        confidence=Confidence.LIKELY,
+        weight=Weight.KILL,
+        above=re.compile(r"/(?:requests/models|httpx/_models|simplejson/\w{1,20}|aiohttp/client_reqrep)\.py"),
     ),
     Rule(
         kind="site_unreachable",

@@ -165,7 +165,8 @@ MODULES: Final = (
         kind="compiler_missing",
         category=Category.MISSING_MODULE,
         patterns=(
-            error("Failed to find C compiler", "RuntimeError"),
+            error("Failed to find C compiler", "RuntimeError|InductorError|BackendCompilerFailed"),
+            error("Command '['which', '", "CalledProcessError", r"(?:c\+\+|g\+\+|cc|gcc|nvcc)'\]'", starts=True),
             error("No working C++ compiler found", "InvalidCxxCompiler|InductorError|RuntimeError"),
             error("CUDA_HOME environment variable is not set", "OSError"),
             error("CUDA_HOME does not exist, unable to compile CUDA op(s)", "MissingCUDAException"),
@@ -262,6 +263,17 @@ VERSIONS: Final = (
         source="https://docs.python.org/3/library/exceptions.html#ImportError",
     ),
     Rule(
+        kind="pip_unreachable",
+        category=Category.NETWORK,
+        patterns=(printed("No matching distribution found for", r"^ERROR: No matching distribution found for \S"),),
+        summary="pip could not reach the index of packages.",
+        advice="Bring the packages in the image, or let the job reach an index (proxy, PIP_INDEX_URL).",
+        source="https://github.com/pypa/pip/blob/main/src/pip/_internal/resolution/resolvelib/factory.py",
+        confidence=Confidence.LIKELY,
+        retryable=True,
+        above=re.compile(r"^WARNING: Retrying \(Retry\(total=\d+"),
+    ),
+    Rule(
         kind="requirement_unmet",
         category=Category.VERSION_MISMATCH,
         patterns=(
@@ -273,6 +285,34 @@ VERSIONS: Final = (
         summary="A package that is installed, or that was to be, is not of a version that is needed.",
         advice="Change the pinned version in the image or the requirements as the line says.",
         source="https://github.com/huggingface/transformers/blob/main/src/transformers/utils/versions.py",
+    ),
+    Rule(
+        kind="weights_only",
+        category=Category.VERSION_MISMATCH,
+        patterns=(error("Weights only load failed", "UnpicklingError"),),
+        summary="torch since 2.6 reads nothing but tensors from a file, and this one holds more, or is something else.",
+        advice="Use a version of the framework that is made for the image's torch; a file that you trust can be read "
+        "with weights_only=False. An `Unsupported operand 118` in the lines below means a Git LFS pointer.",
+        source="https://github.com/pytorch/pytorch/blob/main/torch/serialization.py",
+        confidence=Confidence.LIKELY,
+    ),
+    Rule(
+        kind="torch_load_refused",
+        category=Category.VERSION_MISMATCH,
+        patterns=(error("we now require users to upgrade torch to at least v2.6", "ValueError"),),
+        summary="The installed transformers refuses to read weights that are no safetensors with a torch before 2.6.",
+        advice="Use an image with torch 2.6 or newer, or the model's weights as safetensors.",
+        source="https://github.com/huggingface/transformers/blob/main/src/transformers/utils/import_utils.py",
+    ),
+    Rule(
+        kind="model_class",
+        category=Category.VERSION_MISMATCH,
+        patterns=(error("for this kind of AutoModel: ", "ValueError", r"(?P<name>\w{1,80})"),),
+        summary="{name} does not load models of this kind.",
+        advice="Use a method for this kind of model (one for images and text is no causal language model), or a "
+        "version of transformers that counts it in.",
+        source="https://github.com/huggingface/transformers/blob/main/src/transformers/models/auto/auto_factory.py",
+        confidence=Confidence.LIKELY,
     ),
     Rule(
         kind="dataset_script",

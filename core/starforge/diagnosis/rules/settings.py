@@ -96,6 +96,15 @@ CONFIGURATIONS: Final = (
         source="https://github.com/huggingface/transformers/blob/main/src/transformers/training_args.py",
     ),
     Rule(
+        kind="number_as_text",
+        category=Category.CONFIG_KEY,
+        patterns=(error("not supported between instances of '", "TypeError", r"(?:float|int)' and 'str'"),),
+        summary="The optimizer got a text where it needs a number, such as the learning rate.",
+        advice="Write it as 1.0e-5: many readers of YAML take 1e-5 for a text.",
+        source="https://github.com/huggingface/trl/pull/1450",
+        above=re.compile(r"/torch/optim/\w{1,40}\.py"),
+    ),
+    Rule(
         kind="generations_divide",
         category=Category.CONFIG_KEY,
         patterns=(
@@ -312,6 +321,22 @@ NATIVE: Final = (
 )
 
 STOPS: Final = (
+    Rule(
+        kind="slurm_node_failed",
+        category=Category.STOPPED,
+        patterns=(
+            printed(
+                "DUE TO NODE FAILURE",
+                r"^slurmstepd: error: \*{3} (?:JOB|STEP) \S+ ON \S+ CANCELLED AT \S+ DUE TO NODE FAILURE, ",
+            ),
+            printed("srun: error: Node failure on ", r"^srun: error: Node failure on \S"),
+        ),
+        summary="Slurm ended the job because one of its machines failed.",
+        advice="Nothing is wrong with the job: run it again, it goes on from its last checkpoint.",
+        source="https://github.com/SchedMD/slurm/blob/master/src/slurmd/slurmstepd/req.c",
+        weight=Weight.PROOF,
+        retryable=True,
+    ),
     Rule(
         kind="slurm_cancelled",
         category=Category.STOPPED,

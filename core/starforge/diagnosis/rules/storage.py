@@ -28,6 +28,10 @@ DISKS: Final = (
         patterns=(
             error("No space left on device", "OSError|IOError|RuntimeError|SafetensorError|ArrowException|Error"),
             error("kind: StorageFull", "SafetensorError"),
+            printed(
+                "No space left on device",
+                r"^ERROR: Could not install packages due to an (?:OSError|EnvironmentError): \[Errno 28\] ",
+            ),
             logged("No space left on device", r"(?:\[Errno 28\]|\(os error 28\)|errno: 28)"),
         ),
         summary="The disk that it writes to is full.",
@@ -192,6 +196,8 @@ FILES: Final = (
         patterns=(
             error("No such file or directory", "FileNotFoundError|OSError|RuntimeError"),
             error("Unable to find '", "FileNotFoundError"),
+            error("Can't find '", "ValueError", r"adapter_config\.json' at '", starts=True),
+            error("Error no file named ", "OSError|EnvironmentError", r".{1,300} found in directory", starts=True),
             error("Couldn't find", "FileNotFoundError", r" (?:a dataset script at|any data file at)"),
             raised("NotADirectoryError", "NotADirectoryError"),
         ),

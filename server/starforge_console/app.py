@@ -111,7 +111,7 @@ async def _run(settings: ConsoleSettings) -> None:
         scheduler = _build_scheduler(ground, served, known, records, shelf)
         fleet_services = _fleet_services(ground, served)
         desk = build_desk(_build_registration(ground), ground.clock)
-        services, dispatcher = _api_services(ground, known, stores), _build_dispatcher(ground)
+        services, dispatcher = _api_services(ground, known, stores, presence), _build_dispatcher(ground)
         api = build_api(services, fleet_services, desk)
         ingest = build_ingest(
             IngestServices(
@@ -282,7 +282,7 @@ def _job_user(settings: ConsoleSettings) -> tuple[int, int]:
     return user
 
 
-def _api_services(ground: Ground, known: KnownFleets, stores: Stores) -> ApiServices:
+def _api_services(ground: Ground, known: KnownFleets, stores: Stores, presence: Presence) -> ApiServices:
     settings = ground.settings
     catalog = build_published(load_catalog(), settings.policy.methods)
     blobs = BlobStore(ground.storage.root, settings.policy.workspace_max_bytes, ground.install.storage_id)
@@ -309,6 +309,7 @@ def _api_services(ground: Ground, known: KnownFleets, stores: Stores) -> ApiServ
         series=ground.series,
         logs=Logs(stores),
         curves=curves,
+        presence=presence,
         retention=_build_collector(ground, blobs, disk, curves, catalog),
         blobs=blobs,
         accounts=Accounts(ground.ledger, ground.clock),

@@ -223,6 +223,7 @@ class LogState(Answer):
     produced_bytes: int | None = None
     missing: tuple[tuple[int, int], ...] = ()
     removed_at: float | None = Field(default=None, description="when retention removed it; None while it is here")
+    from_spool: bool = Field(default=False, description="the job runs unheard of: its log is read from the storage")
 
 
 class LineageView(Answer):

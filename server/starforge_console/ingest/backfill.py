@@ -4,7 +4,6 @@ from typing import Final
 
 import structlog
 
-from starforge.contract.ids import AttemptId
 from starforge.errors import StarForgeError
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.ingest.catch_up import Reach, catch_up
@@ -13,7 +12,6 @@ from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.streams import STREAMS, Stores
 from starforge_console.ledger.reports import ReportingAttempt, list_reporting
 
-SILENT_S: Final = 15.0
 PERIOD_S: Final = 5.0
 PIECE_BYTES: Final = 8 << 20
 """About so much of each stream is read in one round, so that no attempt holds up the others."""
@@ -30,24 +28,19 @@ class Backfill:
         self._bounds = stores.bounds
         self._storage = storage
         self._presence = presence
-        self._silent: frozenset[AttemptId] = frozenset()
 
     async def run_once(self) -> float:
         """Read the spools of the silent ones; gives the seconds until the next round."""
         reporting = await self._ledger.read(list_reporting)
         self._presence.keep_only({attempt.id for attempt in reporting})
-        silent = [attempt for attempt in reporting if self._presence.silent_for_s(attempt.id) >= SILENT_S]
-        self._silent = frozenset(attempt.id for attempt in silent)
-        for attempt in silent:
+        for attempt in reporting:
+            if not self._presence.is_silent(attempt.id):
+                continue
             try:
                 await self._read(attempt)
             except (StarForgeError, OSError) as error:  # one bad spool must not hold up the others
                 _log.warning("a spool cannot be read", attempt=attempt.id, error=str(error))
         return PERIOD_S
-
-    def reads(self, attempt: AttemptId) -> bool:
-        """Whether the attempt's live view comes from its spool at present, because ingest does not hear of it."""
-        return attempt in self._silent
 
     async def _read(self, attempt: ReportingAttempt) -> None:
         root = self._storage.attempt(attempt.id).root

@@ -1,7 +1,11 @@
 """When ingest last heard of each attempt: what says whether its live view comes from ingest or from its spool."""
 
+from typing import Final
+
 from starforge.contract.ids import AttemptId
 from starforge_console.clock import Clock
+
+SILENT_S: Final = 15.0
 
 
 class Presence:
@@ -19,6 +23,10 @@ class Presence:
         """How long nothing was heard of `attempt`, counted from the first question at the latest."""
         now = self._clock.monotonic()
         return now - self._heard.setdefault(attempt, now)
+
+    def is_silent(self, attempt: AttemptId) -> bool:
+        """Whether so little was heard of `attempt`, which runs, that it is read from its spool."""
+        return self.silent_for_s(attempt) >= SILENT_S
 
     def keep_only(self, attempts: set[AttemptId]) -> None:
         """Forget all others."""

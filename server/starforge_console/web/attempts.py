@@ -53,7 +53,9 @@ async def load_log_state(services: ApiServices, attempt: AttemptRecord | None) -
         return LogState(received_bytes=0, produced_bytes=produced, removed_at=attempt.log_removed_at)
     received, _ = await services.series.read(lambda c: stream_state(c, attempt.id, STREAM_LOG))
     if attempt.finalised_at is None and received <= services.settings.policy.log_max_bytes:
-        return build_log_state(attempt, received, ())
+        is_running = attempt.started_at is not None and attempt.ended_at is None
+        from_spool = is_running and services.presence.is_silent(AttemptId(attempt.id))
+        return build_log_state(attempt, received, from_spool=from_spool)
     return build_log_state(attempt, received, await services.logs.find_missing(attempt.id, attempt.produced_bytes))
 
 

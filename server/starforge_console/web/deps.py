@@ -24,6 +24,7 @@ from starforge_console.diagnosis.diagnoser import Diagnoser
 from starforge_console.domain.drawing import EVERYTHING, Look, Window
 from starforge_console.domain.points import Columns
 from starforge_console.ingest.logs import LinePlace, LogPart
+from starforge_console.ingest.presence import Presence
 from starforge_console.jobs.control import JobControl
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
@@ -104,6 +105,7 @@ class ApiServices:
     series: Database
     logs: LogReader
     curves: CurveReader
+    presence: Presence
     blobs: BlobStore
     accounts: Accounts
     admission: Admission

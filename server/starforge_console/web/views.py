@@ -103,9 +103,12 @@ def build_lineage(record: LineageRecord) -> LineageView:
     )
 
 
-def build_log_state(attempt: AttemptRecord, received_bytes: int, missing: tuple[tuple[int, int], ...]) -> LogState:
+def build_log_state(
+    attempt: AttemptRecord, received_bytes: int, missing: tuple[tuple[int, int], ...] = (), *, from_spool: bool = False
+) -> LogState:
     """Whether all of the attempt's log is here."""
-    return LogState(received_bytes=received_bytes, produced_bytes=attempt.produced_bytes, missing=missing)
+    produced = attempt.produced_bytes
+    return LogState(received_bytes=received_bytes, produced_bytes=produced, missing=missing, from_spool=from_spool)
 
 
 def build_outputs(

@@ -247,7 +247,7 @@ def test_a_silent_attempt_is_read_from_its_spool_while_it_runs(tmp_path: Path) -
             assert await site.log_bytes(attempt) == b""
             site.clock.at += 15
             await backfill.run_once()
-            assert backfill.reads(attempt.id)
+            assert presence.is_silent(attempt.id)
             assert await site.log_bytes(attempt) == b"first words"
             assert await site.points(attempt, "loss") == [(1, 0.5)]
             (spool / "metrics.jsonl").write_bytes(metrics_line(1, 0.5) + metrics_line(2, 0.25))
@@ -255,6 +255,6 @@ def test_a_silent_attempt_is_read_from_its_spool_while_it_runs(tmp_path: Path) -
             assert await site.points(attempt, "loss") == [(1, 0.5), (2, 0.25)]
             presence.note(attempt.id)
             await backfill.run_once()
-            assert not backfill.reads(attempt.id)
+            assert not presence.is_silent(attempt.id)
 
     run(_scenario())

@@ -6,8 +6,9 @@ from starlette.testclient import TestClient
 from server.tests.pages.support import sign_in
 from server.tests.web.lives import begin, go, retry
 from server.tests.web.support import ConsoleUnderTest, submit
-from starforge.contract.ids import JobId
+from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import Reason
+from starforge_console.ingest.presence import SILENT_S
 
 LINES = b"".join(b"line %06d\n" % number for number in range(1, 30_001))
 FAILED = b"step 1\n" * 2000 + b"Traceback (most recent call last):\n  File a\nKeyError: 'x'\n" + b"exit\n" * 2000
@@ -162,3 +163,30 @@ def test_the_log_of_another_attempt_is_chosen(console: ConsoleUnderTest, client:
     page = client.get(f"/jobs/{job}?attempt=1").text
     assert "of the first" in page
     assert "of the second" not in page
+
+
+def test_a_log_that_comes_from_the_storage_alone_is_said_to_be_behind(
+    console: ConsoleUnderTest, client: TestClient, job: JobId
+) -> None:
+    attempt = AttemptId(write(console, job, b"words\n"))
+
+    def is_behind() -> bool:
+        told = client.get(f"/api/v1/jobs/{job}", headers=reader).json()["log"]["from_spool"]
+        assert told is ("Live view not available" in client.get(f"/jobs/{job}").text)
+        return bool(told)
+
+    reader = console.add_user("reader")
+    assert not is_behind()
+    console.clock.ahead_s += SILENT_S
+    assert is_behind()
+    console.services.presence.note(attempt)
+    assert not is_behind()
+
+
+def test_an_attempt_that_has_ended_is_not_said_to_be_behind(
+    console: ConsoleUnderTest, client: TestClient, job: JobId
+) -> None:
+    go(console, begin(console, job), Reason.EXITED_ZERO)
+    client.get(f"/jobs/{job}")
+    console.clock.ahead_s += SILENT_S
+    assert "Live view not available" not in client.get(f"/jobs/{job}").text

@@ -32,6 +32,7 @@ from starforge_console.domain.images import ImageAnswer
 from starforge_console.domain.inputs import HubAnswer, HubRef, HubStanding
 from starforge_console.ingest.curves import Curves
 from starforge_console.ingest.logs import LinePlace, LogPart
+from starforge_console.ingest.presence import Presence
 from starforge_console.inputs.stored import StoredInputs
 from starforge_console.ledger.accounts import add_token, add_user
 from starforge_console.ledger.database import Database, upgrade_schema
@@ -247,6 +248,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         series=series,
         logs=logs,
         curves=Curves(series),
+        presence=Presence(clock),
         blobs=blobs,
         accounts=Accounts(ledger, clock),
         secrets=UserSecrets(ledger, vault, clock),

@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 an answer that is no success, 2 what was given cannot be used, 130 interrupted.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Final
 import click
 
 from starforge.cli.output import print_error
-from starforge.errors import InputError, StarForgeError
+from starforge.errors import InputError, StarForgeError, Unavailable
 
 INTERRUPTED: Final = 130
 
@@ -39,10 +40,15 @@ def run(command: click.Command, words: Sequence[str], program: str) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered has no reader any more
         return 1
-    except StarForgeError as error:
-        print_error(error, as_json=as_json)
-        return error.exit_code
+    except (OSError, StarForgeError) as error:
+        return _tell(error if isinstance(error, StarForgeError) else _explain_machine(error), as_json=as_json)
     return code if isinstance(code, int) else 0
+
+
+def _tell(error: StarForgeError, *, as_json: bool) -> int:
+    with contextlib.suppress(OSError):  # nothing can be written where the answer goes: stderr was told first
+        print_error(error, as_json=as_json)
+    return error.exit_code
 
 
 def _explain(error: click.ClickException) -> StarForgeError:
@@ -50,3 +56,11 @@ def _explain(error: click.ClickException) -> StarForgeError:
     context = error.ctx if isinstance(error, click.UsageError) else None
     next_step = f"`{context.command_path} --help` shows how it is written" if context is not None else ""
     return UsageRefused(error.format_message(), next_step=next_step)
+
+
+def _explain_machine(error: OSError) -> StarForgeError:
+    """What this machine refused that no command expected, such as a disk that is full, as an error of ours."""
+    what = "what the command writes or reads here failed" if error.filename is None else f"{error.filename} failed"
+    return Unavailable(
+        what, why=error.strerror or str(error), next_step="mend that on this machine, then run the command again"
+    )

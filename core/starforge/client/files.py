@@ -68,10 +68,20 @@ class FilesConsole(Console):
         """Write the file to its place, once all of it came. What a call before this one had is gone on with.
 
         Raises:
-            Unavailable: what came is not what the list said: it changed meanwhile.
+            Unavailable: what came is not what the list said, because it changed meanwhile; or this machine refused.
             StarForgeError: as any call does.
 
         """
+        try:
+            self._save(job, wanted, progress)
+        except OSError as error:
+            raise Unavailable(
+                f"{wanted.target} could not be written",
+                why=error.strerror or str(error),
+                next_step="make room or mend the folder, then get it again: it goes on where it was",
+            ) from error
+
+    def _save(self, job: str, wanted: Wanted, progress: Progress) -> None:
         partial = wanted.target.with_name(wanted.target.name + _PARTIAL)
         kept = wanted.target.with_name(wanted.target.name + _TAG)
         wanted.target.parent.mkdir(parents=True, exist_ok=True)

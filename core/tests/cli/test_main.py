@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -99,4 +100,15 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
         f"{sys.executable} -m starforge.cli.main pack first --json | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
     )
     done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+def test_a_disk_that_is_full_is_told_and_is_no_traceback(options: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        argv = [sys.executable, "-m", "starforge.cli.main", "methods", *options]
+        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "run the command again" in done.stderr
     assert "Traceback" not in done.stderr

@@ -10,6 +10,7 @@ StarForgeError
 │   ├── NotFound             name something that exists
 │   ├── ClientTooOld         upgrade sf, then repeat
 │   └── Conflict             look at the present state, then decide
+│       └── ProgressAtRisk       say that what the job has done so far may be lost, or let it run on
 ├── Unavailable          nothing is wrong with the request: wait, then repeat
 │   ├── Busy                 repeat after `retry_after_s`
 │   └── BackendUnreachable   whether the request took effect is not known: ask before repeating
@@ -106,6 +107,12 @@ class Conflict(Refused):
     """The present state of the thing does not allow the request."""
 
     code = "conflict"
+
+
+class ProgressAtRisk(Conflict):
+    """The job has kept nothing that it could go on from; `lose_progress` in the request says that this is accepted."""
+
+    code = "progress_at_risk"
 
 
 class Unavailable(StarForgeError):

@@ -15,18 +15,24 @@ from starforge.wording import count_of, describe_nearest
 @click.command()
 @click.argument("node")
 @click.option("--why", default="", help="Shown beside the machine.")
+@click.option("--pause", is_flag=True, help="Pause what runs there; it goes on elsewhere by itself.")
 @json_option
-def drain(node: str, why: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+def drain(node: str, why: str, pause: bool, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     r"""Place nothing new on a machine.
 
-    What runs there stays.
+    What runs there stays. With --pause it is asked for a checkpoint, gives its GPUs
+    back, and goes on by itself on another machine; a job that has kept no checkpoint
+    starts from the beginning there.
 
     \b
-    JSON: {node, fleet, state, fence, jobs: []}
+    JSON: {node, fleet, state, fence, jobs: [those that are paused now]}
     """
     with open_fleets() as console:
-        changed = console.drain(node, read_options(DrainNode, why=why))
-    _say(changed, f"{node} takes no new jobs; what runs there stays", as_json=as_json)
+        changed = console.drain(node, read_options(DrainNode, why=why, pause=pause))
+    stays = f"{count_of(len(changed.jobs), 'job')} there are being paused" if pause else "what runs there stays"
+    _say(changed, f"{node} takes no new jobs; {stays}", as_json=as_json)
+    if changed.jobs and not as_json:
+        note(f"they go on elsewhere by themselves: {', '.join(changed.jobs)}")
 
 
 @click.command()

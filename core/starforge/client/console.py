@@ -23,6 +23,7 @@ from starforge.contract.ids import Digest
 from starforge.contract.jobspec import API_VERSION, KIND, describe_faults
 from starforge.contract.logs import LogHit, LogHits
 from starforge.contract.quotas import QuotaList
+from starforge.contract.turns import GoOnRequest, PauseRequest
 from starforge.contract.versions import check_client
 from starforge.errors import NotFound, Unavailable
 
@@ -207,9 +208,29 @@ class Console:
         body = request.model_dump(mode="json", exclude_none=True)
         self.connection.send(Request(method="POST", path=f"/jobs/{quote(job, safe='')}/stop", json=body))
 
+    def pause(self, job: str, request: PauseRequest) -> api.JobView:
+        """Ask for the job's pause; it is not confirmed yet when this returns. Raises ProgressAtRisk."""
+        return self._turn(job, "pause", request)
+
+    def resume(self, job: str, request: GoOnRequest) -> api.JobView:
+        """Let a paused job go on."""
+        return self._turn(job, "resume", request)
+
+    def retry(self, job: str, request: GoOnRequest) -> api.JobView:
+        """Queue a failed or stopped job again."""
+        return self._turn(job, "retry", request)
+
     def delete(self, job: str) -> None:
         """Remove a finished job's record, logs and work."""
         self.connection.send(Request(method="DELETE", path=f"/jobs/{quote(job, safe='')}", repeatable=False))
+
+    def _turn(self, job: str, verb: str, request: PauseRequest | GoOnRequest) -> api.JobView:
+        body = request.model_dump(mode="json", exclude_defaults=True)
+        # Sent again after a lost answer, a retry would be told that the job is queued already.
+        return self._send(
+            api.JobView,
+            Request(method="POST", path=f"/jobs/{quote(job, safe='')}/{verb}", json=body, repeatable=verb != "retry"),
+        )
 
     def _get(
         self, kind: type[AnswerT], path: str, query: Mapping[str, str | int | Sequence[str]] | None = None

@@ -12,6 +12,7 @@ from starforge.errors import (
     Conflict,
     InputError,
     NotFound,
+    ProgressAtRisk,
     Refused,
     SignInRequired,
     SpecError,
@@ -38,6 +39,8 @@ _BY_STATUS: Final[Mapping[int, type[StarForgeError]]] = {
     422: SpecError,
     426: ClientTooOld,
 }
+
+_BY_CODE: Final[Mapping[str, type[StarForgeError]]] = {ProgressAtRisk.code: ProgressAtRisk}
 
 
 class AdmissionRefused(Refused):
@@ -71,7 +74,7 @@ def read_error(status: int, headers: Mapping[str, str], body: bytes) -> StarForg
         )
     if problem.refusals:
         return AdmissionRefused(problem.title, problem.refusals, next_step=problem.next_step)
-    kind = Unavailable if status >= _SERVER_FAULT else _BY_STATUS.get(status, Refused)
+    kind = Unavailable if status >= _SERVER_FAULT else _BY_CODE.get(problem.code, _BY_STATUS.get(status, Refused))
     return kind(problem.title, why=problem.detail, next_step=problem.next_step or _next_step(status))
 
 

@@ -29,6 +29,7 @@ from starforge.contract.api import JobDetail, JobView, StopRequest, SubmitReques
 from starforge.contract.files import FileEntry
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.launch import Secret
+from starforge.contract.turns import GoOnRequest, PauseRequest
 from starforge.errors import Busy, Unavailable
 from starforge.hardware.profiles import Profile
 from starforge.workspace.config import build_setting
@@ -264,6 +265,24 @@ class Jobs:
         """Ask for the job's end, which is not over yet when this returns; `grace_s` None takes the job's own."""
         self._console.stop(job, StopRequest(grace_s=grace_s, note=note))
         return self.get(job).job
+
+    def pause(
+        self, job: str, *, grace_s: float | None = None, note: str | None = None, lose_progress: bool = False
+    ) -> JobView:
+        """Ask for the job's pause, which is not confirmed yet when this returns.
+
+        Raises ProgressAtRisk for a job that has kept no checkpoint so far, unless `lose_progress`: it would start
+        from the beginning.
+        """
+        return self._console.pause(job, PauseRequest(grace_s=grace_s, note=note, lose_progress=lose_progress))
+
+    def resume(self, job: str, *, note: str | None = None) -> JobView:
+        """Let a paused job go on, as the same run; one whose pause is not confirmed yet goes on once it is."""
+        return self._console.resume(job, GoOnRequest(note=note))
+
+    def retry(self, job: str, *, note: str | None = None) -> JobView:
+        """Queue a failed or stopped job again, as the same run. Raises Conflict for any other."""
+        return self._console.retry(job, GoOnRequest(note=note))
 
     def rerun(self, job: str) -> JobView:
         """Submit the very JobSpec of a job again; gives the new job."""

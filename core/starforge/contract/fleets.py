@@ -160,9 +160,10 @@ class MintedJoinToken(Answer):
 
 
 class DrainNode(Frozen):
-    """`POST /nodes/{name}/drain`."""
+    """`POST /nodes/{name}/drain`. With `pause` the jobs there are paused, and go on elsewhere by themselves."""
 
     why: Words = ""
+    pause: bool = False
 
 
 class MarkLost(Frozen):
@@ -178,7 +179,7 @@ class EndUnknown(Frozen):
 
 
 class NodeChanged(Answer):
-    """A node after an administrator's word; `jobs` are those that failed as `node_lost`."""
+    """A node after an administrator's word; `jobs` are those that failed as `node_lost`, or that a drain pauses."""
 
     node: str
     fleet: str

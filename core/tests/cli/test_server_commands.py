@@ -466,3 +466,43 @@ def test_a_profile_that_nobody_knows_is_named_with_the_nearest(sf: Sf) -> None:
     assert result.code == 2
     assert "there is no profile 'h20'" in result.err
     assert "h200" in result.err
+
+
+@pytest.mark.usefixtures("server", "project")
+def test_a_job_is_paused_goes_on_and_is_retried(sf: Sf, state: ConsoleState) -> None:
+    job = sf("submit", "first", "--profile", "cpu").out.strip()
+    paused = sf("job", "pause", job, "--grace", "5", "--note", "until noon")
+    assert paused.out == f"pausing {job}, which is QUEUED; follow with: sf job logs -f {job}\n"
+    assert json.loads(state.seen[-1].body) == {"grace_s": 5.0, "note": "until noon"}
+    assert sf("job", "resume", job).out == f"{job} is QUEUED; follow with: sf job logs -f {job}\n"
+    assert sf("job", "retry", job, "--json").json["job"]["reason"] == "retried_by_user"
+
+
+@pytest.mark.usefixtures("server", "project")
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=str)
+def test_where_nobody_can_be_asked_a_pause_that_loses_work_wants_yes(
+    sf: Sf, state: ConsoleState, more: list[str]
+) -> None:
+    job = sf("submit", "first", "--profile", "cpu").out.strip()
+    state.at_risk.add(job)
+    refused = sf("job", "pause", job, *more, stdin="y\n")
+    assert refused.code == 1
+    assert "12 min would be lost" in refused.err
+    assert state.jobs[job].view.desired == "run"
+    assert not more or refused.json["error"]["code"] == "progress_at_risk"
+    assert sf("job", "pause", job, *more, "--yes").code == 0
+    assert state.jobs[job].view.desired == "pause"
+
+
+@pytest.mark.usefixtures("server")
+def test_maintenance_is_begun_looked_at_and_ended(sf: Sf, state: ConsoleState) -> None:
+    none = {"since": None, "by": "", "reason": "", "running": 0, "paused": 0, "queued": 2}
+    begun = {**none, "since": 1_767_225_600.0, "by": "root", "reason": "new disks", "running": 3, "paused": 1}
+    state.answers["POST /admin/maintenance/drain"] = begun
+    state.answers["POST /admin/maintenance/resume"] = state.answers["GET /maintenance"] = none
+    told = sf("admin", "maintenance", "drain", "--reason", "new disks").out
+    assert told.startswith("in maintenance by root for ")
+    assert told.endswith(" (new disks); 3 jobs still running, 1 paused, 2 queued\n")
+    assert json.loads(state.seen[-1].body) == {"reason": "new disks"}
+    assert sf("admin", "maintenance", "resume").out == "no maintenance; 0 jobs still running, 0 paused, 2 queued\n"
+    assert sf("admin", "maintenance", "status", "--json").json == none

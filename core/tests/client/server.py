@@ -78,6 +78,7 @@ class ConsoleState:
         self.log_piece = 1 << 20
         self.primary: str | None = None
         self.answers: dict[str, object] = {}
+        self.at_risk: set[str] = set()
         """What is answered to a method and path, such as `GET /fleets`, before anything else is looked for."""
 
     def add_job(self, request: SubmitRequest) -> str:
@@ -287,6 +288,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self.state.keys[key] = self.state.add_job(before.request)
             self._json(self.state.jobs[self.state.keys[key]].admission.model_dump(mode="json"), 201)
             return
+        if rest and rest[1] != "stop":
+            self._turn(rest[0], rest[1], json.loads(body))
+            return
         if rest:
             self.state.jobs[rest[0]].view = self.state.jobs[rest[0]].view.model_copy(update={"desired": "stop"})
             self._json(self.state.jobs[rest[0]].view.model_dump(mode="json"), 202)
@@ -298,6 +302,21 @@ class _Handler(BaseHTTPRequestHandler):
         if key not in self.state.keys:
             self.state.keys[key] = self.state.add_job(SubmitRequest.model_validate_json(body))
         self._json(self.state.jobs[self.state.keys[key]].admission.model_dump(mode="json"), 201)
+
+    def _turn(self, job: str, verb: str, asked: dict[str, object]) -> None:
+        """Pause, resume or retry as `sf` is told of it; a job in `at_risk` has kept nothing to go on from."""
+        if verb == "pause" and job in self.state.at_risk and not asked.get("lose_progress"):
+            told = {"title": "it was not paused", "code": "progress_at_risk", "detail": "12 min would be lost"}
+            problem = Problem(status=409, **told).model_dump_json().encode()
+            self._send(409, problem, {"Content-Type": "application/problem+json"})
+            return
+        changed = {
+            "pause": {"desired": "pause"},
+            "resume": {"state": "QUEUED", "reason": "resumed", "desired": "run"},
+            "retry": {"state": "QUEUED", "reason": "retried_by_user"},
+        }[verb]
+        self.state.jobs[job].view = self.state.jobs[job].view.model_copy(update=changed)
+        self._json(self.state.jobs[job].view.model_dump(mode="json"), 202)
 
     def _delete_jobs(self, rest: list[str], *_: object) -> None:
         if self.state.jobs[rest[0]].view.state not in {"SUCCEEDED", "FAILED", "STOPPED"}:

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from starforge.contract.executor import Executor
-from starforge.contract.ids import AttemptId
+from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.launch import Secret
 from starforge.contract.observation import Phase
 from starforge.errors import Conflict, InputError, NotFound, StarForgeError
@@ -28,6 +28,7 @@ from starforge_console.ledger.join_tokens import (
     revoke_join_token,
 )
 from starforge_console.ledger.lost_nodes import LostNode, list_kept, mark_lost, remove_node
+from starforge_console.ledger.maintenance import pause_holding
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.nodes import NodeRow, load_node, set_state
 from starforge_console.settings.console import FleetKind
@@ -138,6 +139,25 @@ class Administration:
     async def drain(self, name: str, why: str) -> NodeRow:
         """Place nothing new on the node; what runs there stays. Raises NotFound, Conflict when it is lost or legacy."""
         return await self._set_state(name, NodeState.DRAINING, why or DRAINED)
+
+    async def drain_and_pause(self, name: str, why: str) -> tuple[NodeRow, Sequence[JobId]]:
+        """The same, and what runs there is paused and goes on elsewhere by itself; gives the jobs that were asked now.
+
+        Said again, it asks whoever was missed. Raises as above.
+        """
+        self._require_registered(name)
+        guard = Guard(now=self._clock.now(), monotonic=self._clock.monotonic())
+        note = f"paused: node {name} is drained" + (f" ({why})" if why else "")
+        row, jobs = await self._ledger.write(
+            lambda c: (
+                set_state(c, name, NodeState.DRAINING, why or DRAINED),
+                pause_holding(c, name, note, guard),
+            )
+        )
+        self._directory.note_row(row)
+        self._wakeups.notify(NODES, QUEUE, BACKEND, *map(job_topic, jobs))
+        _log.info("a node is drained with its jobs", node=name, jobs=jobs)
+        return row, jobs
 
     async def undrain(self, name: str) -> NodeRow:
         """Place on the node again. Raises NotFound, Conflict when it is lost or legacy."""

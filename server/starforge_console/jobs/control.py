@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from starforge.contract.api import StopRequest
 from starforge.contract.ids import JobId
-from starforge.contract.states import ENDED, DesiredState, JobState, has_ended_for_good
+from starforge.contract.states import DesiredState, has_ended_for_good
 from starforge.errors import StarForgeError, Unavailable
 from starforge_console.accounts.sign_in import check_owner, check_scope
 from starforge_console.accounts.tokens import Scope
@@ -68,9 +68,6 @@ class JobControl:
         guard = Guard(now=self.clock.now(), monotonic=self.clock.monotonic())
         await self.ledger.write(lambda c: wish(c, JobId(job_id), wished, guard))
         self.wakeups.notify(job_topic(job_id), BACKEND, QUEUE)
-        after = await self.ledger.read(lambda c: load_job(c, job_id))
-        if JobState(after.state) not in ENDED and after.desired != DesiredState.STOP.value:
-            raise Unavailable(f"job {job_id} was being moved at that moment", next_step="send the stop again")
 
     async def stop_all(self, account: Account, job_ids: Sequence[str]) -> Mapping[str, StarForgeError]:
         """Ask for the end of every one of the jobs; those that could not be asked, each with the reason."""

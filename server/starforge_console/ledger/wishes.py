@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Row, select, update
 
 from starforge.contract.ids import JobId
 from starforge.contract.states import DesiredState, JobState, Reason
-from starforge.errors import Conflict, NotFound
+from starforge.errors import Conflict, NotFound, Unavailable
 from starforge_console.domain.wishes import (
     Answer,
     Ask,
@@ -35,6 +35,7 @@ def wish(connection: Connection, job_id: JobId, wished: Wish, guard: Guard) -> b
     Raises:
         NotFound: there is no such job.
         Conflict: a user cannot wish that of it.
+        Unavailable: it was being moved at that moment.
 
     """
     row = _load(connection, job_id)
@@ -60,6 +61,7 @@ def wish_resume(connection: Connection, job_id: JobId, guard: Guard, note: str) 
         NotFound: there is no such job.
         Conflict: it is neither paused nor on the way to it, nor waiting or running.
 
+        Unavailable: it was being moved at that moment.
     """
     row = _load(connection, job_id)
     return _carry_out(connection, row, decide_resume(_standing(row)), Change(note=note), guard)
@@ -72,6 +74,7 @@ def wish_retry(connection: Connection, job_id: JobId, retries: int, guard: Guard
         NotFound: there is no such job.
         Conflict: it did not fail and was not stopped.
 
+        Unavailable: it was being moved at that moment.
     """
     row = _load(connection, job_id)
     budget = {"retries_left": retries, "free_retries": 0}
@@ -96,7 +99,9 @@ def _carry_out(connection: Connection, row: Row[Any], answer: Answer, change: Ch
         case Refuse(why, next_step):
             raise Conflict(f"job {row.id} is {row.state}", why=why, next_step=next_step)
         case AtOnce(reasons):
-            return move(connection, _ref(row), reasons, guard, change) is not None
+            if move(connection, _ref(row), reasons, guard, change) is None:
+                raise Unavailable(f"job {row.id} was being moved at that moment", next_step="send it again")
+            return True
         case Ask():
             return _keep(connection, row, change.job, guard, change.note)
         case StayAsItIs():

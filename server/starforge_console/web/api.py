@@ -21,6 +21,7 @@ from starforge_console.web import (
     jobs,
     lineage,
     log_lines,
+    maintenance,
     ops,
     people,
     queue,
@@ -108,6 +109,8 @@ def _build_app() -> FastAPI:
         registries,
         webhooks,
     ):
+        windows,
+        maintenance,
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)
     app.include_router(install.router)

@@ -27,6 +27,8 @@ from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.ingest.presence import Presence
 from starforge_console.jobs.control import JobControl
 from starforge_console.ledger.accounts import Account
+from starforge_console.jobs.maintenance import MaintenanceControl
+from starforge_console.jobs.turns import JobTurns
 from starforge_console.ledger.database import Database
 from starforge_console.retention.collector import Collector
 from starforge_console.settings.console import ConsoleSettings
@@ -152,6 +154,16 @@ async def services_of(request: Request) -> ApiServices:
 
 async def polls_of(request: Request) -> LongPolls:
     """The application's long polls."""
+    @property
+    def maintenance(self) -> MaintenanceControl:
+        """Whether jobs are started at present."""
+        return MaintenanceControl(ledger=self.ledger, clock=self.clock, wakeups=self.wakeups)
+
+    @property
+    def turns(self) -> JobTurns:
+        """Pauses jobs and lets them go on."""
+        return JobTurns(ledger=self.ledger, catalog=self.catalog, clock=self.clock, wakeups=self.wakeups)
+
     polls: LongPolls = request.app.state.polls
     return polls
 

@@ -122,8 +122,11 @@ async def list_all_nodes(fleets: Fleets, _account: Reader) -> NodeList:
 
 @router.post("/nodes/{node}/drain", responses=problem_responses(*_CHANGED))
 async def drain_node(fleets: Fleets, _account: Administrator, node: str, request: DrainNode) -> NodeChanged:
-    """Place nothing new on the node; what runs there stays."""
-    return _build_changed(await fleets.administration.drain(node, request.why))
+    """Place nothing new on the node; what runs there stays, or with `pause` goes on elsewhere."""
+    if not request.pause:
+        return _build_changed(await fleets.administration.drain(node, request.why))
+    row, jobs = await fleets.administration.drain_and_pause(node, request.why)
+    return _build_changed(row).model_copy(update={"jobs": tuple(jobs)})
 
 
 @router.post("/nodes/{node}/undrain", responses=problem_responses(*_CHANGED))

@@ -1,4 +1,4 @@
-"""Routes of jobs: submit, decide without submitting, list, show, stop, delete."""
+"""Routes of jobs: submit, decide without submitting, list, show, stop, pause, resume, retry, delete."""
 
 from typing import Annotated, Final, Literal
 
@@ -18,6 +18,7 @@ from starforge.contract.api import (
 )
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import JobState
+from starforge.contract.turns import GoOnRequest, PauseRequest
 from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.lineages import load_lineage_record
 from starforge_console.ledger.listing import count_jobs, load_line, search_jobs
@@ -28,7 +29,7 @@ from starforge_console.ledger.views import (
     load_documents,
 )
 from starforge_console.web.attempts import load_log_state
-from starforge_console.web.deps import Reader, Services, Submitter
+from starforge_console.web.deps import ApiServices, Reader, Services, Submitter
 from starforge_console.web.input_views import build_inputs
 from starforge_console.web.problems import problem_responses
 from starforge_console.web.views import (
@@ -143,8 +144,49 @@ async def show_job(services: Services, _account: Reader, job_id: str) -> Respons
 async def stop_job(services: Services, account: Submitter, job_id: str, request: StopRequest | None = None) -> Response:
     """Ask for the job's end, for its owner and administrators; fine when it has ended or is stopping."""
     await services.jobs.stop(account, job_id, request)
-    line = await services.ledger.read(lambda c: load_line(c, job_id))
-    return _json(build_job(line).model_dump_json(), status_code=202)
+    return await _show_line(services, job_id)
+
+
+@router.post(
+    "/jobs/{job_id}/pause",
+    status_code=202,
+    response_model=JobView,
+    responses=problem_responses(401, 403, 404, 409, 413),
+)
+async def pause_job(
+    services: Services, account: Submitter, job_id: str, request: PauseRequest | None = None
+) -> Response:
+    """Ask for the job's pause, for its owner and administrators: checkpoint, GPUs back, the same run goes on later."""
+    await services.turns.pause(account, job_id, request or PauseRequest())
+    return await _show_line(services, job_id)
+
+
+@router.post(
+    "/jobs/{job_id}/resume",
+    status_code=202,
+    response_model=JobView,
+    responses=problem_responses(401, 403, 404, 409, 413),
+)
+async def resume_job(
+    services: Services, account: Submitter, job_id: str, request: GoOnRequest | None = None
+) -> Response:
+    """Let a paused job go on from its newest checkpoint; fine when it runs or waits for its turn already."""
+    await services.turns.resume(account, job_id, request or GoOnRequest())
+    return await _show_line(services, job_id)
+
+
+@router.post(
+    "/jobs/{job_id}/retry",
+    status_code=202,
+    response_model=JobView,
+    responses=problem_responses(401, 403, 404, 409, 413),
+)
+async def retry_job(
+    services: Services, account: Submitter, job_id: str, request: GoOnRequest | None = None
+) -> Response:
+    """Queue a failed or stopped job again, with its whole budget of retries; it goes on from its newest checkpoint."""
+    await services.turns.retry(account, job_id, request or GoOnRequest())
+    return await _show_line(services, job_id)
 
 
 @router.delete("/jobs/{job_id}", status_code=204, responses=problem_responses(401, 403, 404, 409))
@@ -152,6 +194,11 @@ async def delete_ended_job(services: Services, account: Submitter, job_id: str) 
     """Remove an ended job with its logs, curves, work and checkpoints, for its owner and administrators."""
     await services.jobs.delete(account, job_id)
     return Response(status_code=204)
+
+
+async def _show_line(services: ApiServices, job_id: str) -> Response:
+    line = await services.ledger.read(lambda c: load_line(c, job_id))
+    return _json(build_job(line).model_dump_json(), status_code=202)
 
 
 def _json(body: str, status_code: int = 200) -> Response:

@@ -1,5 +1,6 @@
 """The public client against a console that listens."""
 
+import dataclasses
 import logging
 import re
 import subprocess
@@ -14,7 +15,15 @@ from server.tests.web.serving import Served
 from server.tests.web.support import ConsoleUnderTest, submit
 from starforge.client import Client, Column
 from starforge.contract.states import Reason
-from starforge.errors import BackendUnreachable, Conflict, InputError, NotFound, SignInRequired, Unavailable
+from starforge.errors import (
+    BackendUnreachable,
+    Conflict,
+    InputError,
+    NotFound,
+    ProgressAtRisk,
+    SignInRequired,
+    Unavailable,
+)
 
 GUIDES = ("docs/en/client.md", "docs/zh-Hans/client.md")
 
@@ -68,6 +77,22 @@ def test_waiting_gives_up_in_time_and_leaves_the_job_alone(
         client.wait(job, timeout_s=0.2)
     assert "QUEUED" in late.value.why
     assert client.jobs.stop(job, note="enough").desired == "stop"
+
+
+def test_a_job_is_paused_goes_on_and_is_retried(
+    client: Client, console: ConsoleUnderTest, login: tuple[str, str]
+) -> None:
+    job = submit(console, {"Authorization": f"Bearer {login[1]}"})
+    running = begin(console, job)
+    with pytest.raises(ProgressAtRisk, match="no checkpoint so far"):
+        client.jobs.pause(job)
+    assert client.jobs.pause(job, lose_progress=True, note="until noon").desired == "pause"
+    assert client.jobs.resume(job).desired == "pause"
+    with pytest.raises(Conflict, match="only a job that failed or was stopped"):
+        client.jobs.retry(job)
+    version = dataclasses.replace(running, version=running.version + 2)
+    go(console, version, Reason.EXITED_NONZERO)
+    assert client.jobs.retry(job).reason == "retried_by_user"
 
 
 def test_a_failed_job_is_no_error_of_waiting(client: Client, console: ConsoleUnderTest, login: tuple[str, str]) -> None:

@@ -9,14 +9,14 @@ from starforge_console.ledger.moves import Change, Guard, JobRef, move
 from starforge_console.ledger.queue import NewAttempt, dequeue, list_queued
 
 
-def begin(console: ConsoleUnderTest, job: JobId) -> JobRef:
+def begin(console: ConsoleUnderTest, job: JobId, node: str = "here") -> JobRef:
     """A new attempt of a queued job, running."""
     queued = next(one for one in console.ledger.read_now(list_queued) if one.id == job)
     attempt = new_attempt_id(job, queued.number)
     new = NewAttempt(
         id=attempt,
         number=queued.number,
-        target=Target(fleet="local", node="here", name=f"sf-{attempt}"),
+        target=Target(fleet="local", node=node, name=f"sf-{attempt}"),
         token_hash=attempt,
         token_expires_at=console.clock.now() + 1e6,
         lease="test",

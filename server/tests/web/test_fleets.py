@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 from server.tests.fleets.machines import H200, Machine, build_gpu, build_view
 from server.tests.web.fleets import headers_of, post_beat, post_epoch, post_join
+from server.tests.web.lives import begin
 from server.tests.web.serving import serving
 from server.tests.web.support import ConsoleUnderTest, submit
 from starforge.client.fleets import FleetConsole
@@ -210,6 +211,19 @@ def test_a_node_is_drained_marked_lost_fenced_and_removed(console: ConsoleUnderT
     assert admin.post("/api/v1/nodes/gpu7/remove").json()["state"] == "removed"
     assert show(admin)["nodes"] == []
     assert admin.post("/api/v1/nodes/gpu7/drain", json={}).status_code == 404
+
+
+def test_a_drain_with_pause_asks_the_jobs_of_that_machine(console: ConsoleUnderTest, admin: TestClient) -> None:
+    add_machine(console, admin)
+    headers = console.add_user("lea")
+    there, elsewhere = submit(console, headers), submit(console, headers)
+    begin(console, there, node="gpu7")
+    begin(console, elsewhere)
+    drained = admin.post("/api/v1/nodes/gpu7/drain", json={"why": "a fan", "pause": True}).json()
+    assert (drained["state"], drained["jobs"]) == ("draining", [there])
+    assert admin.post("/api/v1/nodes/gpu7/drain", json={"pause": True}).json()["jobs"] == []
+    assert admin.get(f"/api/v1/jobs/{there}").json()["job"]["desired"] == "pause"
+    assert admin.get(f"/api/v1/jobs/{elsewhere}").json()["job"]["desired"] == "run"
 
 
 def test_a_second_daemon_is_answered_superseded(console: ConsoleUnderTest, admin: TestClient) -> None:

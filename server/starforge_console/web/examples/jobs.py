@@ -10,7 +10,9 @@ from starforge.contract.diagnosis import DiagnosisView
 from starforge.contract.files import FileEntry, FileList
 from starforge.contract.jobspec import API_VERSION, KIND, JobSpec
 from starforge.contract.logs import LogHit, LogHits, LogLine, LogLines
+from starforge.contract.maintenance import BeginMaintenance, MaintenanceView
 from starforge.contract.samples import SampleLine, SampleList, SampleSet
+from starforge.contract.turns import GoOnRequest, PauseRequest
 
 JOB: Final = "j2k7abcdef"
 ATTEMPT: Final = "j2k7abcdef-1-0c1f9a"
@@ -28,6 +30,10 @@ def build_jobs() -> list[BaseModel]:
     return [
         _submission(),
         api.StopRequest(grace_s=60, note="the loss no longer falls"),
+        PauseRequest(note="others need the GPUs until noon"),
+        GoOnRequest(note="the data is whole again"),
+        BeginMaintenance(reason="new disks"),
+        MaintenanceView(since=AT, by="ann", reason="new disks", running=3, paused=12, queued=40),
         _record(),
         build_line(),
         api.JobList(items=(build_line(),), next=None),

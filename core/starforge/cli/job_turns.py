@@ -1,0 +1,99 @@
+"""`sf job pause`, `resume` and `retry`."""
+
+import sys
+
+import click
+
+from starforge.cli.output import json_option, print_json
+from starforge.cli.session import open_console
+from starforge.client.console import Console
+from starforge.contract.api import JobView
+from starforge.contract.turns import GoOnRequest, PauseRequest
+from starforge.errors import ProgressAtRisk
+
+
+@click.command()
+@click.argument("job")
+@click.option("--grace", type=click.FloatRange(0, 3600), help="Seconds for a last checkpoint.")
+@click.option("--note", "text", help="Why; the job's history keeps it.")
+@click.option("--yes", is_flag=True, help="Pause it also where its work would be lost.")
+@json_option
+def pause(job: str, grace: float | None, text: str | None, yes: bool, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""Pause a job; it gives its GPUs back.
+
+    It writes a checkpoint first, and `sf job resume` lets the same run go on from it.
+    A queued job is paused at once. One that has kept no checkpoint would start from
+    the beginning: that is asked on a terminal; elsewhere, and with --json, --yes is
+    needed.
+
+    \b
+    JSON: {job: as `sf job ls` shows it}
+    """
+    request = PauseRequest(grace_s=grace, note=text, lose_progress=yes)
+    with open_console() as console:
+        view = _pause(console, job, request, may_ask=not as_json and sys.stdin.isatty())
+    if as_json:
+        print_json({"job": view.model_dump(mode="json")})
+    elif view.state == "PAUSED":
+        click.echo(f"{job} is paused; let it go on with: sf job resume {job}")
+    else:
+        click.echo(f"pausing {job}, which is {view.state}; follow with: sf job logs -f {job}")
+
+
+@click.command()
+@click.argument("job")
+@click.option("--note", "text", help="Why; the job's history keeps it.")
+@json_option
+def resume(job: str, text: str | None, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""Let a paused job go on.
+
+    It is the same run with a new attempt, from its newest checkpoint. One whose pause
+    is not confirmed yet is paused first: its program has been told already.
+
+    \b
+    JSON: {job: as `sf job ls` shows it}
+    """
+    with open_console() as console:
+        view = console.resume(job, GoOnRequest(note=text))
+    if as_json:
+        print_json({"job": view.model_dump(mode="json")})
+    elif view.desired == "pause":
+        click.echo(f"{job} is still pausing; it goes on as soon as it is paused")
+    else:
+        _say(view)
+
+
+@click.command()
+@click.argument("job")
+@click.option("--note", "text", help="Why; the job's history keeps it.")
+@json_option
+def retry(job: str, text: str | None, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""Queue a failed or stopped job again.
+
+    It is the same run with a new attempt, from its newest checkpoint, and with all
+    the retries it was submitted with. A job that succeeded is final: `sf rerun` and
+    `sf job clone` make a new one of it.
+
+    \b
+    JSON: {job: as `sf job ls` shows it}
+    """
+    with open_console() as console:
+        view = console.retry(job, GoOnRequest(note=text))
+    if as_json:
+        print_json({"job": view.model_dump(mode="json")})
+    else:
+        _say(view)
+
+
+def _pause(console: Console, job: str, request: PauseRequest, *, may_ask: bool) -> JobView:
+    try:
+        return console.pause(job, request)
+    except ProgressAtRisk as risk:
+        if not may_ask:
+            raise
+        click.confirm(f"{risk.why}. Pause {job} all the same?", abort=True, err=True)
+    return console.pause(job, request.model_copy(update={"lose_progress": True}))
+
+
+def _say(view: JobView) -> None:
+    click.echo(f"{view.id} is {view.state}; follow with: sf job logs -f {view.id}")

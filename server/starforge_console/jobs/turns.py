@@ -1,0 +1,114 @@
+"""Pauses jobs, lets them go on and starts them again, for whoever may do that."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starforge.contract.ids import JobId
+from starforge.contract.jobspec import JobSpec, parse_jobspec
+from starforge.contract.states import DesiredState
+from starforge.contract.turns import GoOnRequest, PauseRequest
+from starforge.errors import ProgressAtRisk
+from starforge.recipes.model import Recipe
+from starforge_console.accounts.sign_in import check_owner, check_scope
+from starforge_console.accounts.tokens import Scope
+from starforge_console.clock import Clock
+from starforge_console.domain.progress import Loss, find_loss
+from starforge_console.domain.wishes import Wish
+from starforge_console.ledger.accounts import Account
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.jobs import load_spec
+from starforge_console.ledger.moves import Guard
+from starforge_console.ledger.views import load_job
+from starforge_console.ledger.wishes import wish, wish_resume, wish_retry
+from starforge_console.ledger.work import load_work
+from starforge_console.wakeups import BACKEND, QUEUE, Wakeups, job_topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTurns:
+    """Whose turn it is to run is the scheduler's; whether a job wants one is said here."""
+
+    ledger: Database
+    catalog: Mapping[str, Recipe]
+    clock: Clock
+    wakeups: Wakeups
+
+    async def pause(self, account: Account, job_id: str, request: PauseRequest) -> None:
+        """Ask for the job's pause; fine when it is paused or pausing.
+
+        Raises:
+            NotFound: there is no such job.
+            Forbidden: it belongs to somebody else, or the token may not pause jobs.
+            ProgressAtRisk: it has kept nothing to go on from, and the request does not say that it may be lost.
+            Conflict: it has ended or is being stopped.
+            Unavailable: the job was being moved at that moment.
+
+        """
+        await self._check(account, job_id, "pause")
+        loss = None if request.lose_progress else await self.find_loss(job_id)
+        if loss is not None:
+            raise ProgressAtRisk(
+                f"job {job_id} was not paused",
+                why=str(loss),
+                next_step="pause it all the same with lose_progress: sf job pause --yes",
+            )
+        note = request.note or f"paused by {account.user}"
+        wished = Wish(desired=DesiredState.PAUSE, grace_s=request.grace_s, note=note)
+        await self.ledger.write(lambda c: wish(c, JobId(job_id), wished, self._guard()))
+        self._notify(job_id)
+
+    async def resume(self, account: Account, job_id: str, request: GoOnRequest) -> None:
+        """Let a paused job go on; fine when it runs, or waits for its turn.
+
+        Raises:
+            NotFound: there is no such job.
+            Forbidden: it belongs to somebody else, or the token may not let jobs go on.
+            Conflict: it has ended or is being stopped.
+            Unavailable: the job was being moved at that moment.
+
+        """
+        await self._check(account, job_id, "resume")
+        note = request.note or f"resumed by {account.user}"
+        await self.ledger.write(lambda c: wish_resume(c, JobId(job_id), self._guard(), note))
+        self._notify(job_id)
+
+    async def retry(self, account: Account, job_id: str, request: GoOnRequest) -> None:
+        """Queue a failed or stopped job again, with all the retries that it was submitted with.
+
+        Raises:
+            NotFound: there is no such job.
+            Forbidden: it belongs to somebody else, or the token may not start jobs.
+            Conflict: it neither failed nor was stopped.
+            Unavailable: the job was being moved at that moment.
+
+        """
+        await self._check(account, job_id, "retry")
+        retries = (await self._load_spec(job_id)).spec.lifecycle.retries
+        note = request.note or f"retried by {account.user}"
+        await self.ledger.write(lambda c: wish_retry(c, JobId(job_id), retries, self._guard(), note))
+        self._notify(job_id)
+
+    async def find_loss(self, job_id: str) -> Loss | None:
+        """What the job would lose by a pause now; None where it would lose nothing that it keeps. Raises NotFound."""
+        spec = await self._load_spec(job_id)
+        work = await self.ledger.read(lambda c: load_work(c, job_id, self.clock.now()))
+        recipe = await asyncio.to_thread(self.catalog.get, spec.spec.recipe.name)
+        writes = recipe is None or recipe.checkpoints.kind != "none"
+        return find_loss(work, writes_checkpoints=writes, resumes=spec.spec.lifecycle.resume == "auto")
+
+    async def _check(self, account: Account, job_id: str, verb: str) -> None:
+        check_scope(account, Scope.SUBMIT)
+        record = await self.ledger.read(lambda c: load_job(c, job_id))
+        check_owner(account, record.user_id, f"{verb} job {job_id}")
+
+    async def _load_spec(self, job_id: str) -> JobSpec:
+        text = await self.ledger.read(lambda c: load_spec(c, JobId(job_id)))
+        return parse_jobspec(json.loads(text))
+
+    def _notify(self, job_id: str) -> None:
+        self.wakeups.notify(job_topic(job_id), BACKEND, QUEUE)
+
+    def _guard(self) -> Guard:
+        return Guard(now=self.clock.now(), monotonic=self.clock.monotonic())

@@ -109,7 +109,6 @@ def _build_app() -> FastAPI:
         registries,
         webhooks,
     ):
-        windows,
         maintenance,
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)

@@ -74,5 +74,6 @@ class QueuedJob(NamedTuple):
     """How far an administrator moved it: above 0 before all that were not moved, below 0 behind them."""
     passed: int = 0
     """How many jobs behind it have started where it found no room."""
+    grace_s: float = 0.0
     lasts_s: float | None = None
     """How long its next attempt may hold its place at most; None where nobody set a limit."""

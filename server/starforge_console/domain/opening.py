@@ -1,14 +1,16 @@
 """Whose windows bind a job, whether it may start now, and when it has to end. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from starforge.contract.launch import PoolRequest
 from starforge.hardware.series import FAMILIES
+from starforge_console.domain.job import QueuedJob
 from starforge_console.domain.waiting import WaitReason
 from starforge_console.domain.window_syntax import DAYS
 from starforge_console.domain.windows import Window, find_close, find_start, is_open
@@ -42,16 +44,13 @@ Bound = tuple[KeptWindow, ...]
 """The windows that bind one job."""
 
 
-class Closing(NamedTuple):
-    """A job has to end now: what closes, and when it may start again; None where that does not come by itself."""
+class Asker(NamedTuple):
+    """What windows look at of a job: whose it is, which fleet it names, what it asks for and how long its end takes."""
 
-    closed: Bound
-    start: float | None
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether the job goes on by itself."""
-        return self.start is not None and all(one.goes_on for one in self.closed)
+    user_id: int
+    fleet: str | None
+    pools: tuple[PoolRequest, ...]
+    grace_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,21 @@ class Windows:
         """The fleet's own."""
         return tuple(one for one in self.kept if one.of == ("fleet", fleet))
 
+    def find_start(self, job: Asker, fleets: Collection[str], at: float) -> float | None:
+        """When the job may start from `at` on, in one of these fleets where it names none; None: that does not come."""
+        bound = self.bind(job.user_id, job.pools, job.fleet)
+        if job.fleet is not None or not fleets:
+            return find_joint_start(bound, at, job.grace_s)
+        starts = [find_joint_start(bound + self.bind_fleet(fleet), at, job.grace_s) for fleet in fleets]
+        return min((start for start in starts if start is not None), default=None)
 
-NO_WINDOWS: Final = Windows()
+
+_Shape = tuple[int, int, str | None, float]
+"""All that windows look at of a queued job; equal pools of a queue are one object mostly."""
+_NEVER: Final = (
+    "never, for it is not open again with all others that bind the job; ask an administrator for other hours"
+)
+_NOWHERE: Final[Mapping[str, WaitReason]] = MappingProxyType({})
 
 
 def name_profiles(pools: Iterable[PoolRequest]) -> set[str]:
@@ -97,15 +109,11 @@ def find_joint_start(bound: Bound, at: float, grace_s: float) -> float | None:
     return _find_start(bound, at, grace_s) if bound else at
 
 
-def explain_closed(bound: Bound, at: float, grace_s: float) -> WaitReason | None:
-    """Why a job with these windows may not start now, and when it may; None when it may.
+def explain_closed(closed: Bound, start: float | None, at: float, grace_s: float) -> WaitReason:
+    """Why a job may not start under these windows, which are closed for it, and when it may.
 
     The text is the same for as long as the same holds, so that a job that waits is written down once.
     """
-    closed = _list_closed(bound, at, grace_s)
-    if not closed:
-        return None
-    start = find_joint_start(bound, at, grace_s)
     zone = closed[0].window.zone
     closes = [one for one in closed if is_open([one.window], at)]
     if len(closes) == len(closed):
@@ -113,14 +121,13 @@ def explain_closed(bound: Bound, at: float, grace_s: float) -> WaitReason | None
         why = f"closes {describe_instant(end, zone)}, and a job begins to end {grace_s:g} s before that"
     else:
         why = "is closed"
-    when = f"it may start {describe_instant(start, zone)}" if start is not None else _describe_never(closed)
+    when = f"it may start {describe_instant(start, zone)}" if start is not None else _NEVER
     return WaitReason(f"{why}: {when}", tuple(f"the window of {one.of}" for one in closed))
 
 
-def decide_closing(bound: Bound, at: float, grace_s: float) -> Closing | None:
-    """Whether a job that runs has to end now: from `grace_s` before the first of its windows closes; None when not."""
-    closed = _list_closed(bound, at, grace_s)
-    return Closing(closed, find_joint_start(bound, at, grace_s)) if closed else None
+def list_closed(bound: Bound, at: float, grace_s: float) -> Bound:
+    """Those that a job may not start under at that instant, and under which one that runs has to end."""
+    return tuple(one for one in bound if _find_start((one,), at, grace_s) != at)
 
 
 def find_closing(bound: Bound, at: float, grace_s: float) -> float | None:
@@ -130,22 +137,73 @@ def find_closing(bound: Bound, at: float, grace_s: float) -> float | None:
 
 
 def describe_instant(at: float, zone: str) -> str:
+    """The time on the clocks of the zone, and which zone that is."""
+    return f"{describe_local(at, zone)} {zone}"
+
+
+def describe_local(at: float, zone: str) -> str:
     """The time on the clocks of the zone, with the day of the week."""
     local = datetime.fromtimestamp(at, ZoneInfo(zone))
-    return f"{DAYS[local.weekday()].capitalize()} {local:%Y-%m-%d %H:%M} {zone}"
+    return f"{DAYS[local.weekday()].capitalize()} {local:%Y-%m-%d %H:%M}"
+
+
+class OpenNow:
+    """What windows say of queued jobs at one moment. `fleets` are those where a job that names none may go."""
+
+    def __init__(self, windows: Windows, fleets: Collection[str], at: float) -> None:
+        self._windows = windows
+        self._at = at
+        self._fleets = [fleet for fleet in fleets if windows.bind_fleet(fleet)]
+        self._served = fleets
+        self._held: dict[_Shape, WaitReason | None] = {}
+        self._closed: dict[_Shape, dict[str, WaitReason]] = {}
+        self._starts: list[float] = []
+
+    @property
+    def next_start(self) -> float | None:
+        """The first time at which a job that was asked about may start and could not now."""
+        return min(self._starts, default=None)
+
+    def explain_hold(self, job: QueuedJob) -> Sequence[WaitReason]:
+        """Why the job may not start, wherever there is room; empty when it may."""
+        if not self._windows.kept:
+            return ()
+        shape = _shape_of(job)
+        if shape not in self._held:
+            asker = Asker(job.user_id, job.fleet, job.pools, job.grace_s)
+            closed = list_closed(self._windows.bind(job.user_id, job.pools, job.fleet), self._at, job.grace_s)
+            start = self._windows.find_start(asker, self._served, self._at) if closed else None
+            self._held[shape] = self._explain(closed, start, job.grace_s) if closed else None
+        held = self._held[shape]
+        return () if held is None else (held,)
+
+    def find_closed(self, job: QueuedJob) -> Mapping[str, WaitReason]:
+        """The fleets where the job may not start, of those that it did not name."""
+        if job.fleet is not None or not self._fleets:
+            return _NOWHERE
+        shape = _shape_of(job)
+        if shape not in self._closed:
+            self._closed[shape] = dict(self._list_closed(job))
+        return self._closed[shape]
+
+    def _list_closed(self, job: QueuedJob) -> Iterator[tuple[str, WaitReason]]:
+        own = self._windows.bind(job.user_id, job.pools, None)
+        for fleet in self._fleets:
+            bound = self._windows.bind_fleet(fleet)
+            closed = list_closed(bound, self._at, job.grace_s)
+            if closed:
+                start = find_joint_start(own + bound, self._at, job.grace_s)
+                yield fleet, self._explain(closed, start, job.grace_s)
+
+    def _explain(self, closed: Bound, start: float | None, grace_s: float) -> WaitReason:
+        self._starts += [] if start is None else [start]
+        return explain_closed(closed, start, self._at, grace_s)
+
+
+def _shape_of(job: QueuedJob) -> _Shape:
+    return (job.user_id, id(job.pools), job.fleet, job.grace_s)
 
 
 @lru_cache(maxsize=1024)
 def _find_start(bound: Bound, at: float, grace_s: float) -> float | None:
     return find_start([one.window for one in bound], at, grace_s)
-
-
-def _list_closed(bound: Bound, at: float, grace_s: float) -> Bound:
-    """Those that a job cannot start under now, which are those for which one that runs has to end."""
-    return tuple(one for one in bound if _find_start((one,), at, grace_s) != at)
-
-
-def _describe_never(closed: Bound) -> str:
-    if len(closed) > 1:
-        return "never, for they are not open together long enough; ask an administrator for other hours"
-    return "never again; ask an administrator for other hours"

@@ -23,8 +23,9 @@ from starforge_console.domain.reservation import (
 )
 from starforge_console.domain.waiting import WaitReason, describe_waiting, explain_no_room, explain_unserved
 
-_Shape = tuple[str | None, int, float | None]
-"""What decides a job's place: its fleet, which pools (equal ones of a queue are one object mostly), its time limit."""
+_Shape = tuple[str | None, int, float | None, frozenset[str]]
+"""What decides a job's place: its fleet, which pools (equal ones of a queue are one object mostly), its time limit,
+and the fleets that are closed for it."""
 
 
 class Start(NamedTuple):
@@ -59,6 +60,7 @@ class Snapshot:
         faulty: Machines at whose fault a job did not start: others are preferred for it.
         name_attempt: Makes the id of a job's attempt with this number.
         explain_hold: Why a job may not start wherever there is room; empty when it may.
+        find_closed: The fleets, of those that a job does not name, where it may not start now.
 
     """
 
@@ -72,6 +74,7 @@ class Snapshot:
     faulty: Mapping[JobId, Collection[str]] = field(default_factory=dict)
     name_attempt: Callable[[JobId, int], AttemptId] = new_attempt_id
     explain_hold: Callable[[QueuedJob], Sequence[WaitReason]] = lambda _job: ()
+    find_closed: Callable[[QueuedJob], Mapping[str, WaitReason]] = lambda _job: {}
 
 
 def decide_queue(snapshot: Snapshot) -> Iterator[Start | Waits]:
@@ -123,7 +126,7 @@ class _Room:
 
     def decide(self, job: QueuedJob) -> Start | Waits:
         """The job's place, taken from the room, or why it waits."""
-        shape = (job.fleet, id(job.pools), job.lasts_s)
+        shape = (job.fleet, id(job.pools), job.lasts_s, frozenset(self._snapshot.find_closed(job)))
         why = self._find_hold(job) or self._no_room.get(shape)
         if why is not None:
             return Waits(job, why.reasons, why.text)
@@ -198,7 +201,7 @@ class _Room:
         return self._find_target(job, ask, self._views)
 
     def _find_target(self, job: QueuedJob, ask: _Ask, views: Mapping[str, FleetView]) -> Target | list[WaitReason]:
-        reasons: list[WaitReason] = []
+        reasons = list(self._snapshot.find_closed(job).values())
         for fleet in self._fleets_of(job, views):
             view, place = views.get(fleet), self._snapshot.place.get(fleet)
             if view is None or place is None:
@@ -240,7 +243,8 @@ class _Room:
         return None
 
     def _fleets_of(self, job: QueuedJob, views: Mapping[str, FleetView]) -> list[str]:
-        return [job.fleet] if job.fleet is not None else list(views)
+        closed = self._snapshot.find_closed(job)
+        return [job.fleet] if job.fleet is not None else [fleet for fleet in views if fleet not in closed]
 
     def _end_of(self, job: QueuedJob) -> float:
         return math.inf if job.lasts_s is None else self._snapshot.now + job.lasts_s

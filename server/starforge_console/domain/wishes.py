@@ -43,6 +43,7 @@ class Wish:
         grace_s: How long the job may take for its end; None: as long as the job itself says.
         goes_on: Whether the job goes on by itself after it: a paused one as soon as there is room and no maintenance,
             one that a window stopped at the window's next opening.
+        goes_on_at: When a window's job may go on (Unix seconds).
         note: What the timeline says.
 
     """
@@ -51,6 +52,7 @@ class Wish:
     wished_for: Reason | None = None
     grace_s: float | None = None
     goes_on: bool = False
+    goes_on_at: float | None = None
     note: str = ""
 
 

@@ -36,6 +36,8 @@ def apply_move(connection: Connection, job: JobInFlight, decision: Move, guard: 
         desired = DesiredState.RUN if job.goes_on else job.desired
         retry = decide_retry(decision.reasons[-1], desired, budget, guard.now)
         job_values = _retry_values(retry, budget.retries_left, budget.free_used)
+    elif after in ENDED and decision.reasons[-1] is not Reason.WINDOW_CLOSED:
+        job_values = {"retry_at": None}  # it ended for good before a window could stop it for a while
     change = Change(
         note=decision.note,
         job=job_values,

@@ -51,6 +51,7 @@ def list_queued(connection: Connection) -> list[QueuedJob]:
         jobs.c.attempt_number,
         jobs.c.note,
         jobs.c.user_id,
+        jobs.c.grace_s,
         jobs.c.inputs,
         jobs.c.pools,
     )
@@ -73,8 +74,9 @@ def list_queued(connection: Connection) -> list[QueuedJob]:
             note=note,
             user_id=user_id,
             inputs=inputs[named],
+            grace_s=grace,
         )
-        for job_id, version, fleet, priority, submitted, reason, since, made, note, user_id, named, shape in rows
+        for job_id, version, fleet, priority, submitted, reason, since, made, note, user_id, grace, named, shape in rows
     ]
 
 

@@ -8,11 +8,10 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from starforge.contract.ids import AttemptId, JobId
-from starforge.contract.launch import PoolRequest
 from starforge.contract.states import HOLDS_A_PLACE, JobState, Reason
-from starforge_console.domain.opening import KINDS, KeptWindow, WindowOf, Windows
+from starforge_console.domain.opening import KINDS, Asker, KeptWindow, WindowOf, Windows
 from starforge_console.domain.window_syntax import parse_window, write_span
-from starforge_console.ledger.moves import JobRef
+from starforge_console.ledger.moves import JobRef, note_timeline
 from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.quotas import list_members
 from starforge_console.ledger.tables import jobs
@@ -34,10 +33,7 @@ class StoppedJob(NamedTuple):
     """A job that a window stopped and that goes on by itself; `at` is when to look at it."""
 
     ref: JobRef
-    user_id: int
-    fleet: str | None
-    pools: tuple[PoolRequest, ...]
-    grace_s: float
+    asker: Asker
     at: float
 
 
@@ -121,10 +117,7 @@ def list_stopped_by_window(connection: Connection) -> Sequence[StoppedJob]:
                 attempt=AttemptId(row.attempt_id),
                 number=row.attempt_number,
             ),
-            user_id=row.user_id,
-            fleet=row.fleet,
-            pools=read_pools(row.pools),
-            grace_s=row.grace_s,
+            asker=Asker(row.user_id, row.fleet, read_pools(row.pools), row.grace_s),
             at=row.retry_at,
         )
         for row in rows
@@ -136,7 +129,15 @@ def put_off(connection: Connection, job: JobRef, at: float) -> None:
     connection.execute(update(jobs).where(jobs.c.id == job.id, jobs.c.version == job.version).values(retry_at=at))
 
 
-def list_owners(connection: Connection) -> dict[JobId, int]:
-    """Whose each job is that holds a place."""
-    rows = connection.execute(select(jobs.c.id, jobs.c.user_id).where(jobs.c.state.in_(_HOLDING))).all()
-    return {JobId(row.id): row.user_id for row in rows}
+def give_up(connection: Connection, job: JobRef, now: float, why: str) -> None:
+    """Let the stopped job go on by itself no more."""
+    mine = (jobs.c.id == job.id) & (jobs.c.version == job.version)
+    if connection.execute(update(jobs).where(mine).values(retry_at=None, goes_on=False)).rowcount:
+        note_timeline(connection, job.id, now, why, job.number)
+
+
+def list_askers(connection: Connection) -> dict[JobId, Asker]:
+    """What windows look at of the jobs that hold a place."""
+    columns = (jobs.c.id, jobs.c.user_id, jobs.c.fleet, jobs.c.pools, jobs.c.grace_s)
+    rows = connection.execute(select(*columns).where(jobs.c.state.in_(_HOLDING))).all()
+    return {JobId(row.id): Asker(row.user_id, row.fleet, read_pools(row.pools), row.grace_s) for row in rows}

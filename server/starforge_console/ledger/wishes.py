@@ -47,6 +47,7 @@ def wish(connection: Connection, job_id: JobId, wished: Wish, guard: Guard) -> b
         "desired": wished.desired.value,
         "wished_for": None if wished.wished_for is None else wished.wished_for.value,
         "goes_on": wished.goes_on,
+        "retry_at": wished.goes_on_at,
     }
     if isinstance(answer, Ask):
         kept["stop_by"] = stop_by

@@ -10,6 +10,7 @@ from starforge.contract.ids import JobId
 from starforge.contract.states import Reason
 from starforge_console.domain.claims import claim_targets
 from starforge_console.domain.job import JobInFlight, QueuedJob
+from starforge_console.domain.opening import OpenNow
 from starforge_console.domain.retry import decide_hold
 from starforge_console.domain.schedule import Snapshot, Start, Waits, decide_queue
 from starforge_console.domain.tokens import hash_token
@@ -30,6 +31,7 @@ from starforge_console.ledger.wishes import go_on, list_going_on
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.launch import LAUNCH_LEASE_S, Launcher
 from starforge_console.scheduler.looks import Looks
+from starforge_console.scheduler.windows import OpeningHours
 from starforge_console.wakeups import job_topic
 
 TOKEN_LIFE_S: Final = 400 * 24 * 3600.0
@@ -48,11 +50,13 @@ class Dequeue:
         self._deps = deps
         self._launcher = launcher
         self._looks = Looks(deps)
+        self._hours = OpeningHours(deps)
 
     async def run_once(self) -> float:
         """Place whatever the present view can take; gives the seconds until the next look is due."""
         wait_s = await self._retry_due()
         maintenance = await self._go_on()
+        windows, edge = await self._hours.run_once()
         now = self._deps.clock.now()
         due = [(decide_hold(job), job) for job in await self._deps.ledger.read(list_queued)]
         wait_s = min([wait_s, *(max(0.05, at - now) for at, _ in due if at > now)])
@@ -60,6 +64,7 @@ class Dequeue:
         in_flight, usage = await self._deps.ledger.read(lambda c: (list_in_flight(c), load_usage(c)))
         views = await self._views(in_flight)
         queued = [job for at, job in due if at <= now]
+        open_now = OpenNow(windows, self._deps.executors, self._deps.clock.now())
         if queued:
             await self._decide(
                 Snapshot(
@@ -68,10 +73,14 @@ class Dequeue:
                     place={fleet: executor.place for fleet, executor in self._deps.executors.items()},
                     usage=usage,
                     faulty=await self._faulty_nodes(queued, now),
-                    explain_hold=self._explain_hold if maintenance is None else _explain_rest(maintenance),
+                    explain_hold=_explain_rest(maintenance) if maintenance else partial(self._explain_hold, open_now),
+                    find_closed=open_now.find_closed,
                 )
             )
-        return wait_s
+            if windows.kept:
+                windows, edge = await self._hours.run_once()  # what was just started closes too
+        edges = [at for at in (edge, open_now.next_start) if at is not None]
+        return min([wait_s, *(max(0.05, at - self._deps.clock.now()) for at in edges)])
 
     async def look(self) -> None:
         """Learn what the fleets offer, without placing anything."""
@@ -128,8 +137,9 @@ class Dequeue:
         for start in range(0, len(notes), _NOTES_AT_ONCE):
             await self._note([(one.job, one.reasons) for one in notes[start : start + _NOTES_AT_ONCE]])
 
-    def _explain_hold(self, job: QueuedJob) -> Sequence[WaitReason]:
-        return self._deps.explain_inputs(job.inputs) if job.inputs else ()
+    def _explain_hold(self, open_now: OpenNow, job: QueuedJob) -> Sequence[WaitReason]:
+        closed = open_now.explain_hold(job)
+        return [*closed, *self._deps.explain_inputs(job.inputs)] if job.inputs else closed
 
     async def _begin_all(self, placed: Sequence[Start]) -> None:
         """Side by side, so that they share a commit; one that fails keeps no other from its launch."""

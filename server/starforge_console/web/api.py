@@ -108,8 +108,8 @@ def _build_app() -> FastAPI:
         samples,
         registries,
         webhooks,
-    ):
         maintenance,
+    ):
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)
     app.include_router(install.router)

@@ -10,6 +10,7 @@ _COMMANDS: Final = {
     "gc": LazyCommand("starforge.cli.admin_gc:gc", "List what is over its time, or remove it."),
     "maintenance": LazyCommand("starforge.cli.admin_maintenance:maintenance", "Empty all machines for a while."),
     "registry": LazyCommand("starforge.cli.admin_registry:registry", "Sign the console in to registries of images."),
+    "window": LazyCommand("starforge.cli.admin_window:window", "Say when fleets, teams and profiles may run."),
 }
 
 

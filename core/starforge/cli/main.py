@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "compare": LazyCommand("starforge.cli.compare:compare", "Lay runs side by side: metrics, settings, what differs."),
     "diagnose": LazyCommand("starforge.cli.diagnose:diagnose", "Say why a training failed, from its log."),
     "fleet": LazyCommand("starforge.cli.fleet:fleet", "Look at fleets, make one, let machines join it."),
+    "windows": LazyCommand("starforge.cli.windows:windows", "Show when fleets, profiles and your team may run."),
     "node": LazyCommand("starforge.cli.node:node", "Look at machines, take them out of use."),
     "admin": LazyCommand("starforge.cli.admin:admin", "Look after the whole console."),
     "login": LazyCommand("starforge.cli.login:login", "Sign in at a server."),

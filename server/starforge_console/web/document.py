@@ -39,6 +39,8 @@ _PLACES: Final[Mapping[str, object]] = {
     "step": 20,
     "token_id": 3,
     "webhook_id": 1,
+    "window": "lab",
+    "window_kind": "fleet",
     "user": "ann",
 }
 """A value for each parameter of a path."""

@@ -1,8 +1,8 @@
-"""Examples of the messages about the queue, capacity, and who may hold how much."""
+"""Examples of the messages about the queue, capacity, who may hold how much, and when what may run."""
 
 from pydantic import BaseModel
 
-from starforge.contract import people, queue
+from starforge.contract import people, queue, windows
 from starforge.contract.api import WaitView
 from starforge.contract.quotas import Held
 from starforge_console.web.examples.jobs import AT, build_line
@@ -31,4 +31,32 @@ def build_places() -> list[BaseModel]:
         people.UserList(items=(user,)),
         people.SetTeam(team="vision"),
         people.SetQuota(gpus=8, series=("h100",)),
+        *_windows(),
+    ]
+
+
+def _windows() -> list[BaseModel]:
+    """The messages about when fleets, teams and profiles may run."""
+    spans, without = ("mon-fri 20:00-08:00", "sat,sun 00:00-24:00"), ("2026-12-24",)
+    window = windows.WindowView(
+        kind="fleet",
+        name="lab",
+        zone="Europe/Berlin",
+        open=spans,
+        without=without,
+        goes_on=True,
+        is_open=False,
+        changes_at=AT + 3600,
+        set_by="root",
+        set_at=AT,
+    )
+    edge = windows.EdgeView(
+        at=AT + 3600, edge="opens", kind="fleet", name="lab", zone="Europe/Berlin", local="Mon 2026-07-06 20:00"
+    )
+    return [
+        windows.SetWindow(zone="Europe/Berlin", open=spans, without=without),
+        window,
+        windows.WindowList(items=(window,)),
+        edge,
+        windows.OpeningHours(windows=(window,), edges=(edge,)),
     ]

@@ -61,8 +61,8 @@ def wish_resume(connection: Connection, job_id: JobId, guard: Guard, note: str) 
     Raises:
         NotFound: there is no such job.
         Conflict: it is neither paused nor on the way to it, nor waiting or running.
-
         Unavailable: it was being moved at that moment.
+
     """
     row = _load(connection, job_id)
     return _carry_out(connection, row, decide_resume(_standing(row)), Change(note=note), guard)
@@ -74,8 +74,8 @@ def wish_retry(connection: Connection, job_id: JobId, retries: int, guard: Guard
     Raises:
         NotFound: there is no such job.
         Conflict: it did not fail and was not stopped.
-
         Unavailable: it was being moved at that moment.
+
     """
     row = _load(connection, job_id)
     budget = {"retries_left": retries, "free_retries": 0}

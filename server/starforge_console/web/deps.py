@@ -17,7 +17,6 @@ from starforge_console.accounts.registry_logins import RegistryLogins
 from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.sign_in import Accounts, check_scope
 from starforge_console.accounts.tokens import Scope
-from starforge_console.accounts.windows import OpeningHours
 from starforge_console.admission.admit import Admission
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
@@ -27,9 +26,9 @@ from starforge_console.domain.points import Columns
 from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.ingest.presence import Presence
 from starforge_console.jobs.control import JobControl
-from starforge_console.ledger.accounts import Account
 from starforge_console.jobs.maintenance import MaintenanceControl
 from starforge_console.jobs.turns import JobTurns
+from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
 from starforge_console.retention.collector import Collector
 from starforge_console.settings.console import ConsoleSettings
@@ -129,11 +128,6 @@ class ApiServices:
         return People(self.ledger, self.wakeups)
 
     @property
-    def opening_hours(self) -> OpeningHours:
-        """When fleets, teams and profiles may run."""
-        return OpeningHours(self.ledger, self.clock, self.wakeups)
-
-    @property
     def diagnoser(self) -> Diagnoser:
         """Finds out why attempts failed."""
         return Diagnoser(ledger=self.ledger, logs=self.logs, clock=self.clock)
@@ -151,15 +145,6 @@ class ApiServices:
             storage_root=self.settings.storage_root,
         )
 
-
-async def services_of(request: Request) -> ApiServices:
-    """The services that the application was built with."""
-    services: ApiServices = request.app.state.services
-    return services
-
-
-async def polls_of(request: Request) -> LongPolls:
-    """The application's long polls."""
     @property
     def maintenance(self) -> MaintenanceControl:
         """Whether jobs are started at present."""
@@ -170,6 +155,15 @@ async def polls_of(request: Request) -> LongPolls:
         """Pauses jobs and lets them go on."""
         return JobTurns(ledger=self.ledger, catalog=self.catalog, clock=self.clock, wakeups=self.wakeups)
 
+
+async def services_of(request: Request) -> ApiServices:
+    """The services that the application was built with."""
+    services: ApiServices = request.app.state.services
+    return services
+
+
+async def polls_of(request: Request) -> LongPolls:
+    """The application's long polls."""
     polls: LongPolls = request.app.state.polls
     return polls
 

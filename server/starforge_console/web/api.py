@@ -32,6 +32,7 @@ from starforge_console.web import (
     series,
     signin,
     webhooks,
+    windows,
 )
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.figures import Figures, Stopwatch
@@ -108,6 +109,7 @@ def _build_app() -> FastAPI:
         samples,
         registries,
         webhooks,
+        windows,
         maintenance,
     ):
         app.include_router(module.router, prefix=API_PREFIX)

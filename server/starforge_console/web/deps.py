@@ -17,6 +17,7 @@ from starforge_console.accounts.registry_logins import RegistryLogins
 from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.sign_in import Accounts, check_scope
 from starforge_console.accounts.tokens import Scope
+from starforge_console.accounts.windows import OpeningHours
 from starforge_console.admission.admit import Admission
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
@@ -126,6 +127,11 @@ class ApiServices:
     def people(self) -> People:
         """Users, teams and their limits."""
         return People(self.ledger, self.wakeups)
+
+    @property
+    def opening_hours(self) -> OpeningHours:
+        """When fleets, teams and profiles may run."""
+        return OpeningHours(self.ledger, self.clock, self.wakeups)
 
     @property
     def diagnoser(self) -> Diagnoser:

@@ -29,10 +29,21 @@ setInterval(writeTimes, 1000);
 document.addEventListener("htmx:after:swap", writeTimes);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("themechange")));
 
+/** Browsers give a page over plain HTTP no clipboard of its own: there it copies as a reader would, by hand. */
+async function copyText(element) {
+  const text = element.textContent;
+  if (navigator.clipboard) { await navigator.clipboard.writeText(text); return; }
+  getSelection().selectAllChildren(element);
+  const fill = (event) => { event.clipboardData.setData("text/plain", text); event.preventDefault(); };
+  document.addEventListener("copy", fill, { once: true });
+  document.execCommand("copy");
+  document.removeEventListener("copy", fill);
+}
+
 document.addEventListener("click", async (event) => {
   const copy = event.target.closest("[data-copy]");
   if (copy) {
-    await navigator.clipboard.writeText(document.getElementById(copy.dataset.copy).textContent);
+    await copyText(document.getElementById(copy.dataset.copy));
     const use = copy.querySelector("use"), href = use.getAttribute("href");
     use.setAttribute("href", href.replace("#copy", "#check"));
     setTimeout(() => use.setAttribute("href", href.replace("#check", "#copy")), 1500);

@@ -1,7 +1,6 @@
 """Why attempts failed: what is known of an attempt's end, and what was found out of it."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,15 +54,6 @@ def find_diagnosis(connection: Connection, attempt: str) -> KeptDiagnosis | None
     if row is None:
         return None
     return KeptDiagnosis(rules_version=row.rules_version, at=row.at, answer=json.loads(row.answer))
-
-
-def load_diagnoses(connection: Connection, wanted: Sequence[str]) -> dict[str, KeptDiagnosis]:
-    """What was found out of these attempts, by attempt; those that nobody has looked at are left out."""
-    rows = connection.execute(select(diagnoses).where(diagnoses.c.attempt.in_(wanted))).all()
-    return {
-        row.attempt: KeptDiagnosis(rules_version=row.rules_version, at=row.at, answer=json.loads(row.answer))
-        for row in rows
-    }
 
 
 def keep_diagnosis(connection: Connection, attempt: AttemptId, found: KeptDiagnosis) -> None:

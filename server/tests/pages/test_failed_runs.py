@@ -10,7 +10,9 @@ from server.tests.web.support import ConsoleUnderTest, submit
 from starforge.contract.ids import AttemptId
 from starforge.contract.states import Reason
 from starforge.diagnosis.answer import RULES_VERSION
+from starforge_console.domain.retention import Kind, Removal
 from starforge_console.ledger.diagnoses import KeptDiagnosis, keep_diagnosis
+from starforge_console.ledger.removals import begin_removals
 from starforge_console.web.i18n.words import CHINESE, ENGLISH, load_words
 
 OOM = {
@@ -47,13 +49,28 @@ def test_a_failed_run_tells_its_cause_and_the_next_step_in_the_language_of_the_r
     assert words("reason.exited_nonzero") not in row
 
 
-def test_what_rules_of_another_version_found_is_told_as_they_found_it(console: ConsoleUnderTest) -> None:
+def test_what_rules_of_another_version_found_is_told_as_they_found_it_once_the_log_is_gone(
+    console: ConsoleUnderTest,
+) -> None:
     ann = console.add_user("ann")
     job = submit(console, ann)
-    keep(console, run_to_end(console, job, Reason.EXITED_NONZERO), version=RULES_VERSION - 1)
+    attempt = run_to_end(console, job, Reason.EXITED_NONZERO)
+    keep(console, attempt, version=RULES_VERSION - 1)
+    gone = Removal(kind=Kind.LOG, why="old", job=job, attempt=attempt, number=1)
+    console.ledger.write_now(lambda c: begin_removals(c, [gone], 2.0))
     row = read_concern(console, ann, job)
     assert "&lt;b&gt;it&lt;/b&gt;" in row
     assert "<small>less &amp; fewer</small>" in row
+
+
+@pytest.mark.parametrize("language", [ENGLISH, CHINESE])
+def test_what_rules_of_another_version_found_is_looked_at_anew(console: ConsoleUnderTest, language: str) -> None:
+    ann = console.add_user("ann")
+    job = submit(console, ann)
+    attempt = run_to_end(console, job, Reason.EXITED_NONZERO)
+    keep(console, attempt, version=RULES_VERSION - 1)
+    console.logs.written[attempt] = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n"
+    assert load_words(language)("diagnosis.cuda_oom") in read_concern(console, ann, job, language)
 
 
 def test_a_run_without_a_known_cause_tells_its_reason(console: ConsoleUnderTest) -> None:

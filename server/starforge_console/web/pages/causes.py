@@ -1,14 +1,15 @@
 """Why attempts failed, as pages tell it: which answers are worth a word, in the language of the reader."""
 
-from collections.abc import Mapping, Sequence
+from typing import Final
 
 from starforge.contract.diagnosis import DiagnosisView
 from starforge.diagnosis.answer import RULES_VERSION, Category
-from starforge_console.ledger.diagnoses import KeptDiagnosis
-from starforge_console.ledger.listing import JobLine
+from starforge_console.ledger.views import list_attempts
+from starforge_console.web.deps import ApiServices
+from starforge_console.web.diagnosis import find_view
 from starforge_console.web.i18n.words import Words
 
-_NO_CAUSE = frozenset({Category.UNKNOWN, Category.STOPPED})
+_NO_CAUSE: Final = frozenset({Category.UNKNOWN, Category.STOPPED})
 
 
 def tell_cause(found: DiagnosisView, words: Words) -> tuple[str, str]:
@@ -19,13 +20,8 @@ def tell_cause(found: DiagnosisView, words: Words) -> tuple[str, str]:
     return words(code, **found.facts), words(f"{code}.advice", **found.facts)
 
 
-def choose_causes(lines: Sequence[JobLine], kept: Mapping[str, KeptDiagnosis]) -> dict[str, DiagnosisView]:
-    """Why the newest attempt of each job failed, by job, where a cause is known; `kept` is by attempt."""
-    found = {line: kept.get(line.job.attempt_id or "") for line in lines}
-    return {
-        line.job.id: DiagnosisView.model_validate(
-            {**one.answer, "job": line.job.id, "attempt": line.job.attempt_number, "diagnosed_at": one.at}
-        )
-        for line, one in found.items()
-        if one is not None and one.answer["category"] not in _NO_CAUSE
-    }
+async def find_cause(services: ApiServices, job_id: str) -> DiagnosisView | None:
+    """Why the newest attempt of the job failed; None where no cause is known."""
+    attempts = await services.ledger.read(lambda c: list_attempts(c, job_id))
+    found = await find_view(services, job_id, attempts[-1]) if attempts else None
+    return None if found is None or found.category in _NO_CAUSE else found

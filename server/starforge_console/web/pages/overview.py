@@ -11,7 +11,6 @@ from starforge.contract.api import Curve
 from starforge.contract.fleets import FleetDetail
 from starforge.contract.states import JobState
 from starforge_console.ledger.database import Database
-from starforge_console.ledger.diagnoses import load_diagnoses
 from starforge_console.ledger.listing import JobLine, search_jobs
 from starforge_console.ledger.points import search_keys
 from starforge_console.ledger.queue_order import list_shapes
@@ -20,7 +19,7 @@ from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices, load_details
 from starforge_console.web.pages import fleet_map
 from starforge_console.web.pages.attention import list_concerns
-from starforge_console.web.pages.causes import choose_causes, tell_cause
+from starforge_console.web.pages.causes import find_cause, tell_cause
 from starforge_console.web.pages.figures import Line, build_figure, choose_groups
 from starforge_console.web.pages.fleet_visit import Asked
 from starforge_console.web.pages.job_view import has_ended
@@ -69,11 +68,10 @@ async def load_overview(services: ApiServices, fleets: FleetServices, user: str)
     since = services.clock.now() - FAILED_S
     lines, failures = await _find_jobs(services.ledger, user)
     failed = [line for line in failures if has_ended(line) and (line.job.ended_at or 0) > since]
-    attempts = [line.job.attempt_id for line in failed if line.job.attempt_id]
-    kept, shapes = await services.ledger.read(lambda c: (load_diagnoses(c, attempts), list_shapes(c)))
-    capacity = build_capacity(details, shapes)
+    found = {line.job.id: await find_cause(services, line.job.id) for line in failed}
+    capacity = build_capacity(details, await services.ledger.read(list_shapes))
     return {
-        "concerns": list_concerns(details, failed, choose_causes(failed, kept)),
+        "concerns": list_concerns(details, failed, {job: cause for job, cause in found.items() if cause}),
         "tell_cause": tell_cause,
         "capacity": capacity,
         "states": [state for state in fleet_map.STATES if any(state in one.gpus for one in capacity.items)],

@@ -9,7 +9,7 @@ from starforge_console.assembly.layout import StorageLayout
 from starforge_console.ingest.catch_up import Reach, catch_up
 from starforge_console.ingest.presence import Presence
 from starforge_console.ingest.receive import Receiver
-from starforge_console.ingest.streams import STREAMS, Stores
+from starforge_console.ingest.streams import Stores, list_streams
 from starforge_console.ledger.reports import ReportingAttempt, list_reporting
 
 PERIOD_S: Final = 5.0
@@ -44,6 +44,6 @@ class Backfill:
 
     async def _read(self, attempt: ReportingAttempt) -> None:
         root = self._storage.attempt(attempt.id).root
-        for stream in STREAMS:
+        for stream in list_streams(attempt.nodes):
             reach = Reach(self._bounds.of(stream), PIECE_BYTES, is_final=False)
             await catch_up(self._receiver, attempt, stream, root, reach)

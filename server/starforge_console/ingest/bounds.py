@@ -43,7 +43,7 @@ class Bounds:
 
     def of(self, stream: str) -> int:
         """How far a stream is read, whatever is said of its length."""
-        return self.log_read_bytes if stream == STREAM_LOG else self.lines_max_bytes
+        return self.log_read_bytes if stream.startswith(STREAM_LOG) else self.lines_max_bytes
 
     def check_space(self, folder: Path) -> None:
         """Raises Busy when the disk of `folder` has to be left to the ledger."""

@@ -11,11 +11,11 @@ from enum import Enum, auto
 from pathlib import Path
 
 from starforge.contract.bounds import BODY_BYTES
-from starforge.contract.capsule import SPOOL_DIRECTORY, SPOOL_FILES
+from starforge.contract.capsule import SPOOL_DIRECTORY, SPOOL_FILES, node_directory
 from starforge_console.errors import StreamGap
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.spool import SpoolFile, open_file
-from starforge_console.ingest.streams import LINE_STREAMS
+from starforge_console.ingest.streams import LINE_STREAMS, kind_of
 from starforge_console.ledger.reports import ReportingAttempt
 
 
@@ -59,7 +59,7 @@ async def catch_up(receiver: Receiver, attempt: ReportingAttempt, stream: str, r
     """
     mark = await receiver.find_mark(attempt, stream)
     with contextlib.ExitStack() as stack:
-        opening = open_file(root, SPOOL_DIRECTORY, SPOOL_FILES[stream])
+        opening = open_file(root, *_find_file(stream))
         file = await asyncio.to_thread(stack.enter_context, opening)
         if file is None:
             return CaughtUp(mark.received_to, None, Stop.NO_MORE)
@@ -72,6 +72,12 @@ async def catch_up(receiver: Receiver, attempt: ReportingAttempt, stream: str, r
                 break
             at = to
         return await asyncio.to_thread(_sum_up, file, at, reach)
+
+
+def _find_file(stream: str) -> tuple[str, str]:
+    """Where a stream lies below the attempt's folder: a node's log in the node's own."""
+    _, _, rank = stream.partition("-")
+    return (node_directory(int(rank)) if rank else SPOOL_DIRECTORY, SPOOL_FILES[kind_of(stream)])
 
 
 def _sum_up(file: SpoolFile, at: int, reach: Reach) -> CaughtUp:

@@ -30,7 +30,7 @@ from starforge_console.ingest.masking import Mask
 from starforge_console.ingest.outputs import list_artifacts, list_checkpoints
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.spool import StrangeFile, open_file
-from starforge_console.ingest.streams import STREAMS, Stores
+from starforge_console.ingest.streams import Stores, list_streams
 from starforge_console.ledger.endings import EndedAttempt, list_lost_attempts
 from starforge_console.ledger.reports import ReportingAttempt, list_outputs, tell_once
 
@@ -76,10 +76,11 @@ class Finaliser:
             Busy, Unavailable: the storage, the console's disk or the attempt's backend refused; call again.
 
         """
-        reporting = ReportingAttempt(id=attempt.id, job=attempt.job, number=attempt.number)
+        reporting = ReportingAttempt(id=attempt.id, job=attempt.job, number=attempt.number, nodes=attempt.nodes)
         layout = self._storage.attempt(attempt.id)
         record = await self.exit_record(attempt.id)
-        read = {stream: await self._catch_up(reporting, stream, layout.root, record) for stream in STREAMS}
+        streams = list_streams(attempt.nodes)
+        read = {stream: await self._catch_up(reporting, stream, layout.root, record) for stream in streams}
         if record is None:
             read[STREAM_LOG] = await self._add_engine_words(attempt, reporting, read[STREAM_LOG])
         await self._receiver.end(reporting)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from starforge.contract.capsule import STREAM_LOG
+from starforge.contract.capsule import STREAM_LOG, log_stream
 from starforge_console.ingest.streams import Stores
 from starforge_console.ledger.log_index import (
     find_segment_of_byte,
@@ -67,17 +67,25 @@ class LinePlace:
 class Logs:
     """The logs that were received."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, stream: str = STREAM_LOG) -> None:
+        self._stores = stores
         self._series = stores.series
         self._root = stores.logs_dir
+        self._stream = stream
+
+    def of_node(self, rank: int) -> "Logs":
+        """The logs of what this node of each attempt printed: 0, which leads, for that of the attempt."""
+        return self if rank == 0 else Logs(self._stores, log_stream(rank))
 
     async def read_log(self, attempt: str, from_byte: int, limit_bytes: int) -> LogSlice:
         """At most `limit_bytes` of the attempt's log from `from_byte` on; empty when there are none yet."""
-        received_to, ended = await self._series.read(lambda c: stream_state(c, attempt, STREAM_LOG))
+        received_to, ended = await self._series.read(lambda c: stream_state(c, attempt, self._stream))
         end = min(received_to, from_byte + limit_bytes)
         if from_byte >= end:
             return LogSlice(content=b"", next_offset=from_byte, received_to=received_to, ended=ended)
-        segments = await self._series.read(lambda c: list_segments(c, attempt, STREAM_LOG, from_byte, SEGMENTS_A_READ))
+        segments = await self._series.read(
+            lambda c: list_segments(c, attempt, self._stream, from_byte, SEGMENTS_A_READ)
+        )
         if len(segments) == SEGMENTS_A_READ:
             end = min(end, segments[-1].to_byte)
         content, missing = await asyncio.to_thread(_read, self._root, segments, (from_byte, end))
@@ -85,11 +93,13 @@ class Logs:
 
     async def read_part(self, attempt: str, from_byte: int, limit_bytes: int) -> LogPart:
         """At most `limit_bytes` of the attempt's log from `from_byte` on, or what is missing there."""
-        received_to, ended = await self._series.read(lambda c: stream_state(c, attempt, STREAM_LOG))
+        received_to, ended = await self._series.read(lambda c: stream_state(c, attempt, self._stream))
         end = min(received_to, from_byte + limit_bytes)
         if from_byte >= end:
             return LogPart(content=b"", next_offset=from_byte, received_to=received_to, ended=ended)
-        segments = await self._series.read(lambda c: list_segments(c, attempt, STREAM_LOG, from_byte, SEGMENTS_A_READ))
+        segments = await self._series.read(
+            lambda c: list_segments(c, attempt, self._stream, from_byte, SEGMENTS_A_READ)
+        )
         end = min(end, segments[-1].to_byte) if len(segments) == SEGMENTS_A_READ else end
         content, missing = await asyncio.to_thread(_read, self._root, segments, (from_byte, end))
         if not missing:
@@ -108,20 +118,20 @@ class Logs:
         if number <= 1:
             return LinePlace(1, 0)
         await self._number(attempt)
-        segment = await self._series.read(lambda c: find_segment_of_end(c, attempt, STREAM_LOG, number - 1))
+        segment = await self._series.read(lambda c: find_segment_of_end(c, attempt, self._stream, number - 1))
         if segment is None or segment.lines_before is None:
             return None
         content = await asyncio.to_thread(_find_bytes, self._root, segment)
         at = -1 if content is None else _find_end(content, number - 1 - segment.lines_before)
         if at >= 0:
             return LinePlace(number, segment.from_byte + at + 1)
-        later = await self._series.read(lambda c: list_segments(c, attempt, STREAM_LOG, segment.to_byte, 1))
+        later = await self._list_segments(attempt, segment.to_byte, 1)
         return LinePlace((later[0].lines_before or 0) + 1, later[0].from_byte) if later else None
 
     async def number_of(self, attempt: str, offset: int) -> int:
         """The number of the line that holds the byte at `offset`."""
         await self._number(attempt)
-        segment = await self._series.read(lambda c: find_segment_of_byte(c, attempt, STREAM_LOG, offset))
+        segment = await self._series.read(lambda c: find_segment_of_byte(c, attempt, self._stream, offset))
         if segment is None:
             return 1
         content = await asyncio.to_thread(_find_bytes, self._root, segment) or b""
@@ -129,30 +139,33 @@ class Logs:
 
     async def find_missing(self, attempt: str, produced_bytes: int | None = None) -> tuple[Range, ...]:
         """The ranges of the log that are not here, by the length of its files; whoever reads it learns of damage."""
-        received_to, _ = await self._series.read(lambda c: stream_state(c, attempt, STREAM_LOG))
-        files = await self._series.read(lambda c: list_files(c, attempt, STREAM_LOG))
+        received_to, _ = await self._series.read(lambda c: stream_state(c, attempt, self._stream))
+        files = await self._series.read(lambda c: list_files(c, attempt, self._stream))
         missing: list[Range] = []
         if sum(indexed for _, _, indexed in files) < received_to:
-            missing += await self._series.read(lambda c: list_gaps(c, attempt, STREAM_LOG, received_to))
+            missing += await self._series.read(lambda c: list_gaps(c, attempt, self._stream, received_to))
         for file in await asyncio.to_thread(_list_short, self._root, files):
             held = await self._series.read(
-                lambda c: list_segments_of_file(c, attempt, STREAM_LOG, file)  # noqa: B023 - awaited at once
+                lambda c: list_segments_of_file(c, attempt, self._stream, file)  # noqa: B023 - awaited at once
             )
             missing += await asyncio.to_thread(_list_cut, self._root, held)
         if produced_bytes is not None and produced_bytes > received_to:
             missing.append((received_to, produced_bytes))
         return _merge(missing)
 
+    async def _list_segments(self, attempt: str, from_byte: int, most: int) -> Sequence[Segment]:
+        return await self._series.read(lambda c: list_segments(c, attempt, self._stream, from_byte, most))
+
     async def _number(self, attempt: str) -> None:
         """Count the lines before each segment that an older version kept, once."""
         while True:
-            found = await self._series.read(lambda c: find_unnumbered(c, attempt, STREAM_LOG, _SEGMENTS_A_COUNT))
+            found = await self._series.read(lambda c: find_unnumbered(c, attempt, self._stream, _SEGMENTS_A_COUNT))
             if not found:
                 return
             first = found[0].from_byte
-            before = await self._series.read(lambda c: find_segment_of_byte(c, attempt, STREAM_LOG, first - 1))  # noqa: B023 - awaited at once
+            before = await self._series.read(lambda c: find_segment_of_byte(c, attempt, self._stream, first - 1))  # noqa: B023 - awaited at once
             numbers = await asyncio.to_thread(_count, self._root, before, found)
-            await self._series.write(lambda c: number_segments(c, attempt, STREAM_LOG, numbers))  # noqa: B023 - awaited at once
+            await self._series.write(lambda c: number_segments(c, attempt, self._stream, numbers))  # noqa: B023 - awaited at once
 
     async def remove_logs(self, attempts: Sequence[str]) -> None:
         """Remove the files that hold the logs of these attempts; fine when there are none."""

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from starforge.contract.bounds import BODY_BYTES
@@ -17,7 +18,7 @@ from starforge_console.clock import Clock
 from starforge_console.errors import StreamClosed, StreamGap
 from starforge_console.ingest.line_sinks import EventsSink, MetricsSink
 from starforge_console.ingest.segments import LogSink
-from starforge_console.ingest.streams import LINE_STREAMS, STREAMS, Mark, Piece, Sink, SkipSink, Stores
+from starforge_console.ingest.streams import LINE_STREAMS, Mark, Piece, Sink, SkipSink, Stores, kind_of, list_streams
 from starforge_console.ledger.reports import ReportingAttempt
 from starforge_console.ledger.series import end_streams
 from starforge_console.telemetry.metrics import IngestCounters
@@ -59,6 +60,7 @@ class Receiver:
         self._events = EventsSink(stores, clock, counters, self._threads)
         self._metrics = MetricsSink(stores, clock, counters, self._threads)
         self._log = LogSink(stores, clock, self._threads)
+        self._new_log = partial(LogSink, stores, clock, self._threads)
         self._sinks: dict[str, Sink] = {
             STREAM_LOG: self._log,
             STREAM_METRICS: self._metrics,
@@ -80,7 +82,7 @@ class Receiver:
             Busy, Unavailable: try again; nothing was lost.
 
         """
-        _check(stream, offset, content)
+        _check(attempt, stream, offset, content)
         return await self._finish(self._take(attempt, stream, offset, content))
 
     async def skip(self, attempt: ReportingAttempt, stream: str, offset: int, length: int) -> Received:
@@ -98,12 +100,13 @@ class Receiver:
 
     async def end(self, attempt: ReportingAttempt) -> None:
         """Take no more of any of the attempt's streams, and let their readers know."""
-        await self._stores.series.write(lambda c: end_streams(c, attempt.id, STREAMS))
-        for stream in STREAMS:
+        streams = list_streams(attempt.nodes)
+        await self._stores.series.write(lambda c: end_streams(c, attempt.id, streams))
+        for stream in streams:
             async with self._turn(attempt, stream) as opened:
                 opened.mark = None
-                self._sinks[stream].forget(attempt.id)
-        self._wakeups.notify(job_topic(attempt.job), *(stream_topic(attempt.id, stream) for stream in STREAMS))
+                self._sink(stream).forget(attempt.id)
+        self._wakeups.notify(job_topic(attempt.job), *(stream_topic(attempt.id, stream) for stream in streams))
 
     async def close(self) -> None:
         """Finish what is being made durable and end the threads."""
@@ -127,12 +130,12 @@ class Receiver:
                 return Received(mark.received_to)
             if mark.ended:
                 raise StreamClosed(f"{stream} of attempt {attempt.id} was read to its end")
-            if stream in _BULK:
+            if kind_of(stream) in _BULK:
                 self._stores.bounds.check_space(self._stores.logs_dir.parent)
             opened.mark = None  # whatever happens now, the disk knows better
-            to = await self._sinks[stream].keep(Piece(attempt, mark.received_to, news))
+            to = await self._sink(stream).keep(Piece(attempt, mark.received_to, news))
             opened.mark = Mark(to, ended=False)
-        self._counters.received_bytes.labels(stream).inc(to - mark.received_to)
+        self._counters.received_bytes.labels(kind_of(stream)).inc(to - mark.received_to)
         self._notify(attempt, stream)
         return Received(to)
 
@@ -157,9 +160,14 @@ class Receiver:
         self._notify(attempt, STREAM_LOG)
         return Received(to)
 
+    def _sink(self, stream: str) -> Sink:
+        if stream not in self._sinks:
+            self._sinks[stream] = self._new_log(stream)
+        return self._sinks[stream]
+
     async def _mark_of(self, attempt: ReportingAttempt, stream: str, opened: _Open) -> Mark:
         if opened.mark is None:
-            opened.mark = await self._sinks[stream].load_mark(attempt)
+            opened.mark = await self._sink(stream).load_mark(attempt)
         return opened.mark
 
     @contextlib.asynccontextmanager
@@ -179,7 +187,7 @@ class Receiver:
         for key in [*itertools.islice(self._open, max(0, len(self._open) - OPEN_AT_MOST))]:
             if self._open[key].users == 0:
                 del self._open[key]
-                self._sinks[key[1]].forget(key[0])
+                self._sink(key[1]).forget(key[0])
 
     def _notify(self, attempt: ReportingAttempt, stream: str) -> None:
         topics = [stream_topic(attempt.id, stream)]
@@ -188,9 +196,10 @@ class Receiver:
         self._wakeups.notify(*topics)
 
 
-def _check(stream: str, offset: int, content: bytes) -> None:
-    if stream not in STREAMS:
-        raise NotFound(f"there is no stream {stream!r:.80}", why=f"an attempt has {', '.join(STREAMS)}")
+def _check(attempt: ReportingAttempt, stream: str, offset: int, content: bytes) -> None:
+    there = list_streams(attempt.nodes)
+    if stream not in there:
+        raise NotFound(f"there is no stream {stream!r:.80}", why=f"the attempt has {', '.join(there)[:400]}")
     if offset < 0:
         raise InputError(f"the offset {offset} is negative", next_step="count the stream's bytes from 0")
     if len(content) > BODY_BYTES:

@@ -47,9 +47,10 @@ class _Tail:
 
 
 class LogSink:
-    """Keeps logs in files below a folder; each attempt has one writer."""
+    """Keeps logs in files below a folder; each attempt has one writer. A node's logs are a stream of their own."""
 
-    def __init__(self, stores: Stores, clock: Clock, threads: Executor) -> None:
+    def __init__(self, stores: Stores, clock: Clock, threads: Executor, stream: str = STREAM_LOG) -> None:
+        self._stream = stream
         self._ledger = stores.ledger
         self._clock = clock
         self._room = LogRoom(stores.bounds.log_max_bytes)
@@ -62,14 +63,14 @@ class LogSink:
         """The mark as it is on disk; the file is cut to what is indexed."""
         received_to, ended, last, files = await self._series.read(
             lambda c: (
-                *stream_state(c, attempt.id, STREAM_LOG),
-                find_tail(c, attempt.id, STREAM_LOG),
-                list_log_files(c, attempt.id, STREAM_LOG),
+                *stream_state(c, attempt.id, self._stream),
+                find_tail(c, attempt.id, self._stream),
+                list_log_files(c, attempt.id, self._stream),
             )
         )
         ring = deque(file for file in files if file.from_byte >= self._room.head_bytes)
         self._tails[attempt.id] = await self._in_thread(
-            lambda: _reopen(self._root, attempt.id, received_to, last, ring)
+            lambda: _reopen(self._root, self._name(attempt.id, received_to), last, ring)
         )
         return Mark(received_to, ended)
 
@@ -86,10 +87,10 @@ class LogSink:
         tail = self._tails.pop(piece.attempt.id)
         await self._make_room(piece, tail)
         if self._room.begins_file(tail.position, piece.at, tail.segment):
-            tail.file, tail.position = _name(piece.attempt.id, piece.at), 0
+            tail.file, tail.position = self._name(piece.attempt.id, piece.at), 0
         await self._in_thread(lambda: _append(self._root / tail.file, tail.position, piece.content))
         segment = _extend(tail, piece)
-        kept = await self._series.write(lambda c: keep_segment(c, piece.attempt.id, STREAM_LOG, segment, piece.at))
+        kept = await self._series.write(lambda c: keep_segment(c, piece.attempt.id, self._stream, segment, piece.at))
         if not kept:
             raise StreamMoved
         self._tails[piece.attempt.id] = _grow(tail, segment, piece, self._room)
@@ -99,7 +100,7 @@ class LogSink:
         """Move the mark over bytes that are not kept, which the timeline says once."""
         tail = self._tails.pop(attempt.id, None)
         await self._tell_cap(attempt)
-        if not await self._series.write(lambda c: advance_stream(c, attempt.id, STREAM_LOG, at, to)):
+        if not await self._series.write(lambda c: advance_stream(c, attempt.id, self._stream, at, to)):
             raise StreamMoved
         if tail is not None:
             self._tails[attempt.id] = tail
@@ -118,7 +119,7 @@ class LogSink:
             kept_bytes -= oldest.indexed_bytes
             dropped.append(oldest.file)
             if oldest.file == tail.file:
-                tail.segment, tail.file, tail.position = None, _name(piece.attempt.id, piece.at), 0
+                tail.segment, tail.file, tail.position = None, self._name(piece.attempt.id, piece.at), 0
         if not dropped:
             return
         await self._tell_cap(piece.attempt)
@@ -126,19 +127,22 @@ class LogSink:
             await self._drop(piece.attempt.id, file)
 
     async def _drop(self, attempt: AttemptId, file: str) -> None:
-        await self._series.write(lambda c: drop_file(c, attempt, STREAM_LOG, file))
+        await self._series.write(lambda c: drop_file(c, attempt, self._stream, file))
         await self._in_thread(lambda: _remove(self._root / file))
 
     async def _tell_cap(self, attempt: ReportingAttempt) -> None:
         now, told = self._clock.now(), describe_cap(self._room.max_bytes)
         await self._ledger.write(lambda c: tell_once(c, attempt, told, now))
 
+    def _name(self, attempt: AttemptId, from_byte: int) -> str:
+        return f"{attempt}/{self._stream}-{from_byte:015d}"
+
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
-def _reopen(root: Path, attempt: AttemptId, received_to: int, last: Segment | None, ring: deque[LogFile]) -> _Tail:
-    fresh = _Tail(last, _name(attempt, received_to), 0, 0, ring)
+def _reopen(root: Path, new: str, last: Segment | None, ring: deque[LogFile]) -> _Tail:
+    fresh = _Tail(last, new, 0, 0, ring)
     if last is None:
         return fresh
     end = last.position + last.to_byte - last.from_byte
@@ -163,10 +167,6 @@ def _count_lines(file: IO[bytes], last: Segment) -> int | None:
         return None
     file.seek(last.position)
     return last.lines_before + file.read(last.to_byte - last.from_byte).count(b"\n")
-
-
-def _name(attempt: AttemptId, from_byte: int) -> str:
-    return f"{attempt}/{STREAM_LOG}-{from_byte:015d}"
 
 
 def _grow(tail: _Tail, segment: Segment, piece: Piece, room: LogRoom) -> _Tail:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from starforge.contract.capsule import STREAM_EVENTS, STREAM_LOG, STREAM_METRICS
+from starforge.contract.capsule import STREAM_EVENTS, STREAM_LOG, STREAM_METRICS, log_stream
 from starforge.contract.ids import AttemptId
 from starforge.errors import Busy
 from starforge_console.ingest.bounds import Bounds
@@ -13,7 +13,18 @@ from starforge_console.ledger.database import Database
 from starforge_console.ledger.reports import ReportingAttempt
 
 STREAMS: Final = (STREAM_LOG, STREAM_METRICS, STREAM_EVENTS)
+"""What the node that leads an attempt sends; of the others the log alone is kept."""
 LINE_STREAMS: Final = frozenset({STREAM_METRICS, STREAM_EVENTS})
+
+
+def list_streams(nodes: int) -> tuple[str, ...]:
+    """The streams of an attempt over so many nodes."""
+    return (*STREAMS, *map(log_stream, range(1, nodes)))
+
+
+def kind_of(stream: str) -> str:
+    """Which of STREAMS a stream is like: a node's log is a log."""
+    return STREAM_LOG if stream.startswith(STREAM_LOG) else stream
 
 
 @dataclass(frozen=True, slots=True)

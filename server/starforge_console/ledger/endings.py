@@ -9,6 +9,7 @@ from sqlalchemy import Connection, select, update
 
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import HOLDS_A_PLACE, Reason
+from starforge_console.ledger.pools import count_nodes, read_pools
 from starforge_console.ledger.secrets import forget_given
 from starforge_console.ledger.tables import attempts, jobs
 
@@ -23,13 +24,14 @@ class EndedAttempt:
     fleet: str
     ended_at: float
     finalised_at: float | None
+    nodes: int = 1
 
 
 def list_unclean(connection: Connection) -> Sequence[EndedAttempt]:
     """Attempts that ended and are not cleaned up; one that a job in flight still names is not among them."""
     holding = [state.value for state in HOLDS_A_PLACE]
     rows = connection.execute(
-        select(attempts)
+        select(attempts, jobs.c.pools)
         .join(jobs, jobs.c.id == attempts.c.job_id)
         .where(
             attempts.c.cleaned_at.is_(None),
@@ -46,6 +48,7 @@ def list_unclean(connection: Connection) -> Sequence[EndedAttempt]:
             fleet=row.fleet,
             ended_at=row.ended_at,
             finalised_at=row.finalised_at,
+            nodes=count_nodes(read_pools(row.pools)),
         )
         for row in rows
     ]

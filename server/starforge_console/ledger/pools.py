@@ -15,3 +15,8 @@ def write_pools(pools: Sequence[PoolRequest]) -> str:
 def read_pools(text: str) -> tuple[PoolRequest, ...]:
     """The pools of a column's text."""
     return tuple(PoolRequest(**pool) for pool in json.loads(text))
+
+
+def count_nodes(pools: Sequence[PoolRequest]) -> int:
+    """On how many nodes of all pools together an attempt runs."""
+    return sum(pool.nodes for pool in pools)

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import DesiredState, JobState
 from starforge_console.ledger.moves import note_timeline
+from starforge_console.ledger.pools import count_nodes, read_pools
 from starforge_console.ledger.tables import attempt_outputs, attempts, event_marks, jobs
 
 ENTRIES_AT_MOST: Final = 1000
@@ -19,11 +20,12 @@ OUTPUTS_AT_MOST: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportingAttempt:
-    """The attempt that reports."""
+    """The attempt that reports, over so many nodes."""
 
     id: AttemptId
     job: JobId
     number: int
+    nodes: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,7 @@ def find_grant(connection: Connection, token_hash: str) -> IngestGrant | None:
             attempts.c.job_id,
             attempts.c.number,
             attempts.c.token_expires_at,
+            jobs.c.pools,
             jobs.c.desired,
             jobs.c.stop_by,
             jobs.c.attempt_id.label("newest"),
@@ -80,7 +83,7 @@ def find_grant(connection: Connection, token_hash: str) -> IngestGrant | None:
         return None
     is_newest = row.newest == row.id
     return IngestGrant(
-        attempt=ReportingAttempt(id=AttemptId(row.id), job=JobId(row.job_id), number=row.number),
+        attempt=_reporting(row.id, row.job_id, row.number, row.pools),
         expires_at=row.token_expires_at or 0.0,
         desired=DesiredState(row.desired) if is_newest else DesiredState.STOP,
         stop_by=row.stop_by if is_newest else None,
@@ -90,11 +93,16 @@ def find_grant(connection: Connection, token_hash: str) -> IngestGrant | None:
 def list_reporting(connection: Connection) -> list[ReportingAttempt]:
     """The attempts that run now."""
     rows = connection.execute(
-        select(attempts.c.id, attempts.c.job_id, attempts.c.number)
+        select(attempts.c.id, attempts.c.job_id, attempts.c.number, jobs.c.pools)
         .join(jobs, jobs.c.attempt_id == attempts.c.id)
         .where(jobs.c.state == JobState.RUNNING.value)
     ).all()
-    return [ReportingAttempt(id=AttemptId(row.id), job=JobId(row.job_id), number=row.number) for row in rows]
+    return [_reporting(row.id, row.job_id, row.number, row.pools) for row in rows]
+
+
+def _reporting(attempt: str, job: str, number: int, pools: str) -> ReportingAttempt:
+    nodes = count_nodes(read_pools(pools))
+    return ReportingAttempt(id=AttemptId(attempt), job=JobId(job), number=number, nodes=nodes)
 
 
 def events_received_to(connection: Connection, attempt: AttemptId) -> int:

@@ -61,6 +61,9 @@ class LogSlice(Protocol):
 class LogReader(Protocol):
     """The logs that ingest has received."""
 
+    def of_node(self, rank: int) -> "LogReader":
+        """The logs of what this node of each attempt printed; 0 leads, and is what is read here."""
+
     async def read_log(self, attempt: str, from_byte: int, limit_bytes: int) -> LogSlice:
         """At most `limit_bytes` of the attempt's log from `from_byte` on."""
 

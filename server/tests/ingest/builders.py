@@ -54,9 +54,9 @@ class Site:
     def new_receiver(self) -> Receiver:
         return Receiver(self.stores, self.wakeups, self.clock, self.counters)
 
-    async def start_attempt(self, hashed: str = "none") -> ReportingAttempt:
-        """An attempt that runs, with an ingest token of this hash."""
-        return await self.stores.ledger.write(lambda c: _start_attempt(c, hashed))
+    async def start_attempt(self, hashed: str = "none", nodes: int = 1) -> ReportingAttempt:
+        """An attempt that runs over so many nodes, with an ingest token of this hash."""
+        return await self.stores.ledger.write(lambda c: _start_attempt(c, hashed, nodes))
 
     def spool(self, attempt: ReportingAttempt) -> Path:
         folder = self.storage.attempt(attempt.id).root / "spool"
@@ -78,9 +78,9 @@ class Site:
         chunks = await self.stores.series.read(_read)
         return [point for chunk in chunks for point in zip(chunk.steps, chunk.values, strict=True)]
 
-    async def log_bytes(self, attempt: ReportingAttempt) -> bytes:
+    async def log_bytes(self, attempt: ReportingAttempt, stream: str = "log") -> bytes:
         """All indexed bytes as they lie in the segment files."""
-        segments = await self.stores.series.read(lambda c: list_segments(c, attempt.id, "log", 0, 10_000))
+        segments = await self.stores.series.read(lambda c: list_segments(c, attempt.id, stream, 0, 10_000))
         content = b""
         for segment in segments:
             assert segment.from_byte == len(content)
@@ -91,7 +91,13 @@ class Site:
 
 def ended(attempt: ReportingAttempt) -> EndedAttempt:
     return EndedAttempt(
-        id=attempt.id, job=attempt.job, number=attempt.number, fleet="local", ended_at=50.0, finalised_at=None
+        id=attempt.id,
+        job=attempt.job,
+        number=attempt.number,
+        fleet="local",
+        ended_at=50.0,
+        finalised_at=None,
+        nodes=attempt.nodes,
     )
 
 
@@ -163,9 +169,9 @@ def event_line(kind: str, **members: object) -> bytes:
     return line({"time": 1.0, "kind": kind, **members})
 
 
-def _start_attempt(connection: Connection, token_hash: str) -> ReportingAttempt:
-    job_id = submit(connection)
+def _start_attempt(connection: Connection, token_hash: str, nodes: int) -> ReportingAttempt:
+    job_id = submit(connection, nodes=nodes)
     attempt = take(connection, job_id).attempt
     connection.execute(update(attempts).where(attempts.c.id == attempt.id).values(token_hash=token_hash))
     apply(connection, job_id, Reason.LAUNCHED, Reason.STARTED)
-    return ReportingAttempt(id=attempt.id, job=job_id, number=attempt.number)
+    return ReportingAttempt(id=attempt.id, job=job_id, number=attempt.number, nodes=nodes)

@@ -38,12 +38,14 @@ def open_ledger(folder: Path) -> Iterator[Database]:
         ledger.close()
 
 
-def submit(
+def submit(  # noqa: PLR0913 - what a test may want another way
     connection: Connection,
     key: SubmitKey | None = None,
     now: float = 1.0,
     retries: int = 0,
+    *,
     fleet: str | None = None,
+    nodes: int = 1,
 ) -> JobId:
     user = find_user(connection, "ada") or add_user(connection, "ada", "member", now)
     job = NewJob(
@@ -56,7 +58,7 @@ def submit(
         admission="{}",
         fleet=fleet,
         priority=0,
-        pools=(PoolRequest(name="main", nodes=1, gpus_per_node=1),),
+        pools=(PoolRequest(name="main", nodes=nodes, gpus_per_node=1),),
         gpus=1,
         grace_s=30.0,
         max_runtime_s=None,

@@ -1,0 +1,105 @@
+"""Attempts over several nodes: what each node prints is a log of its own, and none of it is lost."""
+
+from pathlib import Path
+
+import pytest
+
+from server.tests.ingest.builders import Site, ended, open_site, run, write_exit
+from server.tests.ledger.builders import apply
+from starforge.contract.states import Reason
+from starforge.errors import NotFound
+from starforge_console.ingest.backfill import Backfill
+from starforge_console.ingest.finalise import Finaliser
+from starforge_console.ingest.logs import Logs
+from starforge_console.ingest.presence import Presence
+from starforge_console.ledger.endings import list_unclean
+from starforge_console.ledger.reports import ReportingAttempt, find_grant, list_reporting
+
+FIRST, SECOND, THIRD = b"rank 0: step 1\n" * 3, b"rank 8: step 1\nrank 8: CUDA error\n", b"x" * (3 << 20)
+
+
+def _leave(site: Site, attempt: ReportingAttempt, node: int, content: bytes) -> None:
+    folder = site.storage.attempt(attempt.id).root / ("spool" if node == 0 else f"node-{node}")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "log.bin").write_bytes(content)
+
+
+def test_the_logs_of_all_nodes_are_received_and_read_each_by_itself(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            attempt = await site.start_attempt(nodes=3)
+            take = site.receiver.take
+            for stream, content in (("log", FIRST), ("log-1", SECOND), ("log", b"more"), ("log-1", b"last")):
+                mark = await site.receiver.find_mark(attempt, stream)
+                await take(attempt, stream, mark.received_to, content)
+            logs = Logs(site.stores)
+            assert (await logs.read_log(attempt.id, 0, 1000)).content == FIRST + b"more"
+            assert (await logs.of_node(1).read_log(attempt.id, 0, 1000)).content == SECOND + b"last"
+            assert await logs.of_node(1).number_of(attempt.id, len(SECOND)) == 3
+            assert (await logs.of_node(2).read_log(attempt.id, 0, 1000)).content == b""
+            for stranger in ("log-3", "log-0", "log-01", "metrics-1", "logs"):
+                with pytest.raises(NotFound):
+                    await take(attempt, stranger, 0, b"bytes\n")
+
+    run(_scenario())
+
+
+def test_an_attempt_on_one_node_has_no_other_log(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            attempt = await site.start_attempt()
+            with pytest.raises(NotFound):
+                await site.receiver.take(attempt, "log-1", 0, b"bytes")
+
+    run(_scenario())
+
+
+def test_the_ledger_says_over_how_many_nodes_an_attempt_reports(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            await site.start_attempt("hash", nodes=2)
+            grant = await site.stores.ledger.read(lambda c: find_grant(c, "hash"))
+            assert grant is not None
+            assert grant.attempt.nodes == 2
+            assert [one.nodes for one in await site.stores.ledger.read(list_reporting)] == [2]
+            await site.stores.ledger.write(lambda c: apply(c, grant.attempt.job, Reason.EXITED_NONZERO))
+            assert [one.nodes for one in await site.stores.ledger.read(list_unclean)] == [2]
+
+    run(_scenario())
+
+
+def test_what_nodes_left_in_their_own_spools_is_read_at_the_end(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            attempt = await site.start_attempt(nodes=3)
+            await site.receiver.take(attempt, "log-1", 0, SECOND[:5])
+            for node, content in enumerate((FIRST, SECOND, THIRD)):
+                _leave(site, attempt, node, content)
+            write_exit(site, attempt, log=len(FIRST))
+            finaliser = Finaliser(site.receiver, site.stores, site.storage, site.clock, {})
+            _, produced = await finaliser.finalise(ended(attempt))
+            assert produced == len(FIRST), "the attempt's own log is that of the node which leads"
+            found = [await site.log_bytes(attempt, stream) for stream in ("log", "log-1", "log-2")]
+            assert found == [FIRST, SECOND, THIRD]
+            read = await Logs(site.stores).of_node(2).read_log(attempt.id, len(THIRD), 10)
+            assert (read.received_to, read.ended) == (len(THIRD), True)
+            await finaliser.finalise(ended(attempt))
+            assert await site.log_bytes(attempt, "log-1") == SECOND
+
+    run(_scenario())
+
+
+def test_the_spools_of_silent_nodes_are_read_while_they_run(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            attempt = await site.start_attempt(nodes=2)
+            _leave(site, attempt, 0, FIRST)
+            _leave(site, attempt, 1, SECOND)
+            presence = Presence(site.clock)
+            backfill = Backfill(site.receiver, site.stores, site.storage, presence)
+            await backfill.run_once()
+            site.clock.at += 60
+            await backfill.run_once()
+            assert await site.log_bytes(attempt, "log-1") == SECOND
+
+    run(_scenario())

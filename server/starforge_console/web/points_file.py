@@ -19,6 +19,8 @@ KEYS_AT_MOST: Final = 200
 """So many keys fit an address; whoever wants more takes all."""
 _PIECE_BYTES: Final = 64 << 10
 _HEAD: Final = ("key", "attempt", "step", "time", "value")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the beginning of a formula: a job may call its metrics anything."""
 
 CSV_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The points.", "content": {"text/csv": {"schema": {"type": "string"}}}},
@@ -45,12 +47,16 @@ async def send_csv(services: ApiServices, job_id: str, keys: Sequence[str]) -> S
 
 async def _write(services: ApiServices, job_id: str, keys: Sequence[str]) -> AsyncIterator[str]:
     text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(_HEAD)
+    plain = csv.writer(text, lineterminator="\n")
+    # By itself it leaves a carriage return bare, which ends a row to most readers.
+    quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    plain.writerow(_HEAD)
     for key in keys:
+        shown = f"'{key}" if key.startswith(_FORMULA) else key
+        rows = quoted if "\r" in key else plain
         async for attempt, columns in services.curves.points(job_id, key):
             for step, value, time in zip(columns.steps, columns.values, columns.times, strict=True):
-                rows.writerow((key, attempt, step, time, value if math.isfinite(value) else str(value)))
+                rows.writerow((shown, attempt, step, time, value if math.isfinite(value) else str(value)))
             if text.tell() >= _PIECE_BYTES:
                 yield text.getvalue()
                 text.seek(0)

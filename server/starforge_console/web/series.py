@@ -54,7 +54,8 @@ async def download_metrics(services: Services, _account: Reader, job_id: str, ke
     """Every point of the job's curves, or of those that are named, as CSV: `key,attempt,step,time,value`.
 
     Points that a later attempt took the place of are there too. Times are Unix seconds; values that are no finite
-    numbers are written `nan`, `inf` and `-inf`.
+    numbers are written `nan`, `inf` and `-inf`. A key that a spreadsheet would take for a formula (it begins with `=`,
+    `+`, `-`, `@`, a tab or a carriage return) has an apostrophe before it.
     """
     return await send_csv(services, job_id, keys)
 

@@ -100,6 +100,16 @@ def test_all_points_come_as_csv_superseded_ones_too(console: ConsoleUnderTest) -
     assert chosen.text.count("\n") == 4
 
 
+@pytest.mark.parametrize("key", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "-a\r=1", '-"\r\n,=1'])
+def test_no_key_is_a_formula_to_a_spreadsheet(console: ConsoleUnderTest, key: str) -> None:
+    headers = console.add_user("ann")
+    job = _submit(console, headers)
+    _report(console, job, {key: [1.0], "a=b": [2.0]})
+    answer = console.client(headers).get(f"/api/v1/jobs/{job}/metrics.csv", params={"key": [key, "a=b"]})
+    rows = list(csv.reader(io.StringIO(answer.text, newline="")))
+    assert [row[0] for row in rows] == ["key", f"'{key}", "a=b"]
+
+
 def test_a_long_curve_is_written_whole(console: ConsoleUnderTest) -> None:
     headers = console.add_user("ann")
     job = _submit(console, headers)

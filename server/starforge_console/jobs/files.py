@@ -183,11 +183,12 @@ def iterate_tar(descriptor: int, top: str) -> Iterator[bytes]:
     """The tree below an open folder as a tar whose names begin with `top`; of links those that stay inside.
 
     Raises:
-        StrangeFile: it is too deep, or a file cannot be read or was cut meanwhile; what came is no whole tar then.
+        StrangeFile: it is too deep, a part cannot be read, or a file was cut meanwhile; what came is no whole tar then.
 
     """
     yield _build_header(tarfile.DIRTYPE, top, os.fstat(descriptor))
-    for folder, folders, files, here in os.fwalk(".", dir_fd=descriptor, follow_symlinks=False):
+    walk = os.fwalk(".", dir_fd=descriptor, follow_symlinks=False, onerror=_refuse_part)
+    for folder, folders, files, here in walk:
         folders.sort()
         if folder.count("/") >= FOLDERS_DEEP and folders:
             raise StrangeFile(f"{top} is not sent", why=f"it is more than {FOLDERS_DEEP} folders deep")
@@ -195,6 +196,12 @@ def iterate_tar(descriptor: int, top: str) -> Iterator[bytes]:
             path = str(PurePosixPath(folder, name))
             yield from _iterate_entry(here, name, (top, path))
     yield b"\0" * (2 * _BLOCK_BYTES)
+
+
+def _refuse_part(error: OSError) -> None:
+    """By itself a walk passes over a folder that cannot be read; one that has gone meanwhile may be."""
+    if not isinstance(error, FileNotFoundError):
+        raise StrangeFile(f"the folder {error.filename} is not read", why=error.strerror or str(error)) from error
 
 
 def _iterate_entry(here: int, name: str, place: tuple[str, str]) -> Iterator[bytes]:

@@ -1,5 +1,6 @@
 """A job's files over the API: folders a page at a time, files whole or in part, nothing outside of the run."""
 
+import contextlib
 import io
 import os
 import tarfile
@@ -14,7 +15,11 @@ from e2e.support.owned import MEMORY, owned_folder
 from server.tests.retention.yard import Yard, open_yard
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import Reason
+from starforge_console.ingest.spool import StrangeFile
+from starforge_console.jobs.files import iterate_tar
 from starforge_console.ledger.endings import note_finalised
+
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -221,3 +226,33 @@ def test_a_file_of_a_time_that_no_calendar_has_is_listed_and_sent_without_one(at
         assert (listed["name"], listed["modified_at"]) == ("model.bin", None)
         sent = client(yard).get(f"/api/v1/jobs/{job}/file", params={"path": "out/model.bin"})
         assert (sent.status_code, len(sent.content), "last-modified" in sent.headers) == (200, 7, False)
+
+
+@contextlib.contextmanager
+def as_nobody() -> Iterator[None]:
+    """Without root's right to read everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_folder_that_cannot_be_read_makes_no_tar_without_it(tmp_path: Path) -> None:
+    for name in ("open", "shut"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "weights").write_text(name)
+    tmp_path.chmod(0o755)
+    (tmp_path / "shut").chmod(0)
+    tree = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with as_nobody(), pytest.raises(StrangeFile, match="Permission denied"):
+            list(iterate_tar(tree, "top"))
+        (tmp_path / "shut").chmod(0o755)
+        with tarfile.open(fileobj=io.BytesIO(b"".join(iterate_tar(tree, "top")))) as whole:
+            assert {"top/open/weights", "top/shut/weights"} <= set(whole.getnames())
+    finally:
+        os.close(tree)

@@ -38,10 +38,10 @@ def load_inputs(connection: Connection, job_id: str) -> JobInputs:
 
 
 def list_wanted(connection: Connection) -> Mapping[JobId, JobInputs]:
-    """What jobs that may still start read: those of the queue, those that are paused or will be retried."""
+    """What jobs that may still start read: those of the queue, those that are paused or go on by themselves."""
     may_start = or_(
         jobs.c.state.in_([JobState.QUEUED.value, JobState.PAUSED.value]),
-        (jobs.c.state == JobState.FAILED.value) & jobs.c.retry_at.is_not(None),
+        jobs.c.state.in_([JobState.FAILED.value, JobState.STOPPED.value]) & jobs.c.retry_at.is_not(None),
     )
     rows = connection.execute(
         select(jobs.c.id, jobs.c.inputs).where(jobs.c.inputs.is_not(None), may_start).order_by(jobs.c.submitted_at)

@@ -37,7 +37,7 @@ def test_members_are_refused_and_see_no_way_there(console: ConsoleUnderTest) -> 
     assert 'href="/admin"' not in ann.get("/overview").text
     assert ann.get("/admin").status_code == 403
     key = form_key(ann.get("/jobs").text)
-    for path in ("team", "quota", "registry", "gpu-series", "retention"):
+    for path in ("team", "quota", "window", "registry", "gpu-series", "maintenance", "retention"):
         assert ann.post(f"/admin/{path}", data={"form_key": key, "user": "ann", "team": "x"}).status_code == 403
 
 
@@ -64,9 +64,31 @@ def test_a_limit_is_set_and_removed(admin: TestClient, api: TestClient) -> None:
     assert api.get("/api/v1/admin/quotas").json()["items"] == []
 
 
+def test_a_window_is_set_shown_and_removed(admin: TestClient, api: TestClient) -> None:
+    fields = {"kind": "team", "name": "vision", "zone": "Europe/Berlin", "without": "2026-12-24\r\n"}
+    spans = "mon-fri 20:00-08:00\r\n\r\n sat,sun 00:00-24:00"
+    status, page = send(admin, "/admin/window", **fields, open=spans, goes_on="1")
+    assert (status, "The window holds from now on." in page) == (200, True)
+    assert all(text in page for text in ("team vision", "sat,sun 00:00-24:00", "except on 1 date"))
+    (told,) = api.get("/api/v1/admin/windows").json()["items"]
+    assert (told["open"], told["without"], told["goes_on"]) == (
+        ["mon-fri 20:00-08:00", "sat,sun 00:00-24:00"],
+        ["2026-12-24"],
+        True,
+    )
+    _, page = send(admin, "/admin/window", **fields, open="mon-sun 00:00-24:00", do="set")
+    assert "what it stops stays stopped" in page
+    status, page = send(admin, "/admin/window", kind="team", name="vision", do="remove")
+    assert (status, "The window is gone." in page) == (200, True)
+    assert api.get("/api/v1/admin/windows").json()["items"] == []
+
+
 @pytest.mark.parametrize(
     ("path", "fields", "refusal"),
     [
+        ("window", {"kind": "user", "name": "root"}, (422, "has no windows")),
+        ("window", {"kind": "team", "name": "v", "zone": "UTC", "open": "mon 8-20"}, (422, "is no time of day")),
+        ("window", {"kind": "team", "name": "v", "do": "remove"}, (404, "has no window")),
         ("team", {"user": "root", "team": "No Team"}, (422, "cannot be the name of a team")),
         ("team", {"user": "nobody", "team": "x"}, (404, "there is no user")),
         ("quota", {"kind": "user", "name": "root", "gpus": "many"}, (422, "is no number of gpus")),

@@ -14,6 +14,7 @@ from starforge.recipes.model import ParameterType
 from starforge.wording import TIME_UNITS
 from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.gates import GATES
+from starforge_console.domain.opening import KINDS
 from starforge_console.domain.retention import Kind
 from starforge_console.settings.console import FleetKind
 from starforge_console.web.i18n.words import CHINESE, ENGLISH, choose_language, load_words
@@ -70,6 +71,7 @@ def built_codes() -> set[str]:
         *(f"admin.view.{view}" for view in admin.VIEWS),
         *(f"admin.done.{done}" for done in admin.DONE),
         *(f"admin.kind.{kind}" for kind in Kind),
+        *(f"admin.window_kind.{kind}" for kind in KINDS),
         *(f"priority.{word}" for word in queue.WORDS.values()),
         *(f"quota.{kind}" for kind in ("user", "team")),
         *(f"role.{role}" for role in ("admin", "member")),

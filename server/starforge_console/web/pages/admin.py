@@ -1,4 +1,4 @@
-"""The pages of administrators: users with their teams, limits, registries, names of GPUs, and retention."""
+"""The pages of administrators: users with their teams, limits, windows, registries, names of GPUs, and retention."""
 
 import re
 from collections.abc import Callable, Coroutine, Mapping
@@ -13,6 +13,8 @@ from starforge.contract.launch import RegistryLogin, Secret
 from starforge.contract.people import MOST
 from starforge.contract.retention import LONGEST_HOLD_H, SHOWN_AT_MOST
 from starforge.errors import InputError, StarForgeError
+from starforge_console.accounts.windows import Hours
+from starforge_console.domain.opening import KINDS, WindowKind, WindowOf
 from starforge_console.domain.quota import TEAM, USER, Holder, Limit
 from starforge_console.errors import status_of
 from starforge_console.web.pages import fleet_map
@@ -20,11 +22,16 @@ from starforge_console.web.pages.fleet_visit import Asked, FleetVisit
 from starforge_console.web.pages.fleets import NO_STORE
 from starforge_console.web.pages.visit import text_of
 from starforge_console.web.retention import HOUR_S
+from starforge_console.web.windows import show_window
 
-VIEWS: Final = ("people", "registries", "hardware", "retention")
-DONE: Final = ("team", "quota", "no_quota", "login", "no_login", "series", "no_series", "held", "released", "collected")
+VIEWS: Final = ("people", "windows", "registries", "hardware", "retention")
+DONE: Final = (
+    *("team", "quota", "no_quota", "window", "no_window", "login", "no_login", "series", "no_series"),
+    *("held", "released", "collected"),
+)
 """What a page says that it was just sent to after, each with words of its own."""
 LONGEST: Final = 300
+LONGEST_LIST: Final = 20_000
 LONGEST_PASSWORD: Final = 16_384
 _WHOLE: Final = re.compile(r"[0-9]{1,7}")
 _HOURS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,2})?")
@@ -71,6 +78,27 @@ async def set_quota(asked: Asked) -> Response:
     except StarForgeError as error:
         return await _show(asked, "people", fault=error, at="quota")
     return _go("people", "quota")
+
+
+@router.post("/admin/window")
+async def set_window(asked: Asked) -> Response:
+    """Let a fleet, a team or a profile run at times only, or at any time."""
+    form = await asked.load_form()
+    try:
+        of = WindowOf(_read_kind(form), text_of(form, "name", LONGEST))
+        if text_of(form, "do") == "remove":
+            await asked.services.opening_hours.remove(of)
+            return _go("windows", "no_window")
+        hours = Hours(
+            zone=text_of(form, "zone", LONGEST),
+            open=_read_lines(form, "open"),
+            without=_read_lines(form, "without"),
+            goes_on="goes_on" in form,
+        )
+        await asked.services.opening_hours.put(of, hours, asked.user)
+    except StarForgeError as error:
+        return await _show(asked, "windows", fault=error, at="window")
+    return _go("windows", "window")
 
 
 @router.post("/admin/registry")
@@ -150,6 +178,11 @@ async def _load_people(asked: FleetVisit) -> dict[str, Any]:
     return {"people": people, "limits": limits, "teams": teams, "most": MOST, "series": _list_series(asked)}
 
 
+async def _load_windows(asked: FleetVisit) -> dict[str, Any]:
+    found = await asked.services.opening_hours.list_all()
+    return {"windows": [show_window(one) for one in found], "kinds": KINDS}
+
+
 async def _load_registries(asked: FleetVisit) -> dict[str, Any]:
     return {"logins": asked.services.registry_logins.list_kept(), "allowed": asked.services.settings.policy.image_allow}
 
@@ -173,6 +206,7 @@ async def _load_retention(asked: FleetVisit) -> dict[str, Any]:
 _LOADERS: Final[Mapping[str, Loader]] = MappingProxyType(
     {
         "people": _load_people,
+        "windows": _load_windows,
         "registries": _load_registries,
         "hardware": _load_hardware,
         "retention": _load_retention,
@@ -182,6 +216,18 @@ _LOADERS: Final[Mapping[str, Loader]] = MappingProxyType(
 
 def _list_series(asked: FleetVisit) -> list[str]:
     return fleet_map.list_known_series([added.series for added in asked.fleets.hardware.list_added()])
+
+
+def _read_kind(form: FormData) -> WindowKind:
+    kinds = {str(kind): kind for kind in KINDS}
+    kind = text_of(form, "kind", 20)
+    if kind not in kinds:
+        raise InputError(f"{kind!r} has no windows", next_step=f"choose one of {', '.join(kinds)}")
+    return kinds[kind]
+
+
+def _read_lines(form: FormData, name: str) -> list[str]:
+    return [line.strip() for line in text_of(form, name, LONGEST_LIST).splitlines() if line.strip()]
 
 
 def _read_limit(form: FormData) -> Limit:

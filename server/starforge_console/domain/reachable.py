@@ -12,6 +12,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 _UNICAST: Final = ipaddress.ip_network("2000::/3")
 """Whatever is public of IPv6 lies in it; outside are forms that stand for other addresses, and what nobody gave out."""
+_DELETE: Final = "\x7f"
 _SCHEMES: Final = frozenset({"http", "https"})
 _DEFAULT_PORT: Final = {"http": 80, "https": 443}
 
@@ -28,8 +29,10 @@ def parse_target(url: str) -> tuple[str, int]:
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise _refuse("it is no address", str(error)) from None
-    if parts.scheme not in _SCHEMES or not host or any(ord(one) <= ord(" ") for one in url):
+    if parts.scheme not in _SCHEMES or not host or any(ord(one) <= ord(" ") or one == _DELETE for one in url):
         raise _refuse("it is no http or https address")
+    if not host.isascii():
+        raise _refuse("its host is not in ASCII", "it goes into a header as it stands: write it with xn--")
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise _refuse("it holds a user, a password or a fragment")
     return host, port or _DEFAULT_PORT[parts.scheme]

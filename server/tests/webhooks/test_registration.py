@@ -68,6 +68,8 @@ def test_an_administrator_allows_a_network_and_no_other() -> None:
             "http://example.org:99999/",
             "http://[::1",
             "http://a/\r\nb",
+            "http://a/\x7f",
+            "https://b\u00fccher.example/hook",
         ),
     ],
 )

@@ -1,13 +1,11 @@
 """Routes of a job's files: folders listed, files sent whole or in part, folders sent as a tar."""
 
 import asyncio
-import base64
 import contextlib
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from email.utils import formatdate
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.concurrency import iterate_in_threadpool
@@ -18,13 +16,14 @@ from starforge.contract.api import PAGE_LIMIT, CheckpointView, Outputs
 from starforge.contract.capsule import CKPT_DIRECTORY
 from starforge.contract.files import FileEntry, FileList
 from starforge.contract.ids import JobId
-from starforge.errors import InputError
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.domain.masking import MASK
 from starforge_console.jobs.files import Folder, JobFiles, OpenFile, iterate_tar
 from starforge_console.jobs.shown import build_shown
 from starforge_console.ledger.views import list_attempts, load_job
+from starforge_console.web.attachments import build_attachment
 from starforge_console.web.attempts import load_outputs
+from starforge_console.web.cursors import decode_place, encode_place
 from starforge_console.web.deps import ApiServices, Reader, Services
 from starforge_console.web.problems import problem_responses
 from starforge_console.web.room import Room
@@ -33,7 +32,6 @@ SENT_AT_ONCE: Final = 32
 SENT_TO_ONE_USER: Final = 8
 _PIECE_BYTES: Final = 1 << 20
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
-_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
 _BYTES: Final = {"schema": {"type": "string", "format": "binary"}}
 
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
@@ -117,7 +115,7 @@ async def send_file(
     files = await _files_of(services, job_id, path)
     file = await asyncio.to_thread(files.open_file, JobId(job_id), path)
     span = _parse_range(part, file.size_bytes) if tag is None or tag == file.tag else (0, file.size_bytes)
-    headers = _build_headers(file.name) | {
+    headers = build_attachment(file.name) | {
         "ETag": file.tag,
         "Accept-Ranges": "bytes",
     }
@@ -142,7 +140,7 @@ async def send_folder(services: ApiServices, request: Request, wanted: tuple[str
     tree = await asyncio.to_thread(files.open_tree, JobId(job_id), path)
     top = path.rsplit("/", 1)[-1]
     folder = OpenFile(name=top, descriptor=tree, size_bytes=0, modified_at=None, tag="")
-    headers = _build_headers(f"{job_id}-{path.replace('/', '-')}.tar")
+    headers = build_attachment(f"{job_id}-{path.replace('/', '-')}.tar")
     held = _Held(request.app.state.downloads, user, folder)
     pieces = iterate_in_threadpool(iterate_tar(tree, top))
     return _Sending(held, pieces, 200, headers, "application/x-tar")
@@ -155,14 +153,7 @@ def build_downloads() -> Room:
 
 def parse_name(cursor: str | None) -> str:
     """The name that a list goes on after; empty without a cursor. Raises InputError."""
-    if cursor is None:
-        return ""
-    try:
-        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True).decode()
-    except ValueError:
-        raise InputError(
-            f"{cursor[:100]!r} is no cursor", next_step="pass on the 'next' of a list as it was given"
-        ) from None
+    return "" if cursor is None else decode_place(cursor)
 
 
 class _Held:
@@ -254,17 +245,6 @@ def _parse_range(text: str | None, size_bytes: int) -> tuple[int, int] | None:
     return (start, end) if start < size_bytes else None
 
 
-def _build_headers(name: str) -> dict[str, str]:
-    """The headers of what a browser is to keep and never to show: jobs write it, names included."""
-    plain = _PLAIN.sub("_", name)[-120:] or "file"
-    return {
-        "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}",
-        "Content-Security-Policy": "default-src 'none'; sandbox",
-        "Cache-Control": "private, no-store",
-        "X-Content-Type-Options": "nosniff",
-    }
-
-
 def _build_list(path: str, found: Folder, digests: dict[tuple[str, int], str]) -> FileList:
     items: Sequence[FileEntry] = [
         FileEntry(
@@ -277,5 +257,5 @@ def _build_list(path: str, found: Folder, digests: dict[tuple[str, int], str]) -
         for one in found.entries
     ]
     following = found.following
-    cursor = None if following is None else base64.urlsafe_b64encode(following.encode()).decode().rstrip("=")
+    cursor = None if following is None else encode_place(following)
     return FileList(path=path, items=tuple(items), next=cursor, unlisted=found.unlisted)

@@ -1,6 +1,5 @@
 """Rows of the ledger as messages of the API: one named function each."""
 
-import base64
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +21,6 @@ from starforge.contract.api import (
 )
 from starforge.contract.ids import AttemptId, is_job_id, job_of
 from starforge.contract.states import Reason
-from starforge.errors import InputError
 from starforge.hardware.profiles import Profile
 from starforge.recipes.model import Recipe
 from starforge_console.assembly.layout import StorageLayout
@@ -31,6 +29,7 @@ from starforge_console.ledger.lineages import LineageRecord
 from starforge_console.ledger.listing import JobLine
 from starforge_console.ledger.reports import Output
 from starforge_console.ledger.views import AttemptRecord, EventRecord, JobRecord
+from starforge_console.web.cursors import decode_place, encode_place, refuse_cursor
 
 _SAME_NAMES: Final = tuple(name for name in JobView.model_fields if name in JobRecord.__dataclass_fields__)
 
@@ -181,16 +180,16 @@ def build_profiles(profiles: Iterable[Profile]) -> tuple[ProfileView, ...]:
 
 def build_cursor(last: JobRecord) -> str:
     """What continues a list after `last`."""
-    return base64.urlsafe_b64encode(json.dumps([last.submitted_at, last.id]).encode()).decode().rstrip("=")
+    return encode_place(json.dumps([last.submitted_at, last.id]))
 
 
 def parse_cursor(text: str) -> tuple[float, str]:
     """The place that a cursor stands for. Raises InputError."""
     try:
-        place = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True))
+        place = json.loads(decode_place(text))
     except (ValueError, RecursionError):
         place = None
     match place:
         case [float(submitted_at), str(job_id)] if math.isfinite(submitted_at) and is_job_id(job_id):
             return submitted_at, job_id
-    raise InputError(f"{text[:100]!r} is no cursor", next_step="pass on the 'next' of a list as it was given")
+    raise refuse_cursor(text)

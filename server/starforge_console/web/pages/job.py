@@ -10,12 +10,12 @@ from starforge.errors import NotFound
 from starforge_console.accounts.sign_in import check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.ledger.listing import load_history
+from starforge_console.web.attachments import build_attachment
 from starforge_console.web.deps import Services
 from starforge_console.web.lineage import load_difference
 from starforge_console.web.pages.curves import CurveChoice, Keys, load_curves_part
 from starforge_console.web.pages.difference_view import build_difference_view
 from starforge_console.web.pages.job_view import EVENTS_SHOWN, JobPage, load_job_page
-from starforge_console.web.pages.log import as_file
 from starforge_console.web.pages.log_view import AskedOfLog, load_log
 from starforge_console.web.pages.outputs import load_outputs_part
 from starforge_console.web.pages.samples import load_samples_part
@@ -85,7 +85,7 @@ async def send_difference(services: Services, _visit: Signed, job_id: str) -> Re
     kept = await load_difference(services, job_id)
     if kept is None:
         raise NotFound(f"no difference is kept of job {job_id}", next_step="look at the page of its lineage")
-    headers = as_file(f"{job_id}.diff")
+    headers = build_attachment(f"{job_id}.diff")
     return Response(kept.text.encode(), media_type="application/octet-stream", headers=headers)
 
 

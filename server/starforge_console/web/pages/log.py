@@ -10,6 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from starforge.errors import NotFound
 from starforge.logtext.reading import LogText
 from starforge_console.ledger.views import AttemptRecord
+from starforge_console.web.attachments import build_attachment
 from starforge_console.web.attempts import require_log
 from starforge_console.web.deps import ApiServices, LogReader, Services
 from starforge_console.web.log_files import PIECE_BYTES, LogFile, iterate_file, measure_file
@@ -60,21 +61,10 @@ async def send_log(
     chosen = await _load_attempt(services, job_id, attempt)
     name = f"{job_id}-{chosen.number}"
     if rendered:
-        return StreamingResponse(
-            _render(services.logs, chosen.id), media_type="text/plain; charset=utf-8", headers=as_file(f"{name}.txt")
-        )
+        text, headers = _render(services.logs, chosen.id), build_attachment(f"{name}.txt")
+        return StreamingResponse(text, media_type="text/plain; charset=utf-8", headers=headers)
     content = await measure_file(services.logs, chosen.id)
-    return _answer_range(services.logs, chosen.id, content, request, as_file(f"{name}.log"))
-
-
-def as_file(name: str) -> dict[str, str]:
-    """The headers of what a browser is to keep and never to show: jobs write it."""
-    return {
-        "Content-Disposition": f'attachment; filename="{name}"',
-        "Content-Security-Policy": "default-src 'none'; sandbox",
-        "Cache-Control": "no-store",
-        "X-Content-Type-Options": "nosniff",
-    }
+    return _answer_range(services.logs, chosen.id, content, request, build_attachment(f"{name}.log"))
 
 
 async def _load_attempt(services: ApiServices, job_id: str, number: int | None) -> AttemptRecord:

@@ -13,6 +13,7 @@ from starforge.recipes.model import Recipe
 from starforge_console.admission.images import ImagePattern
 from starforge_console.domain.images import ImageAnswer
 from starforge_console.domain.inputs import CheckpointInput, HubAnswer, InputFault, PathInput
+from starforge_console.domain.opening import Windows
 from starforge_console.domain.quota import Usage
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.fleets import Fleet
@@ -57,6 +58,8 @@ class Snapshot:
         start_method: The method whose checkpoint the job starts from; None where it starts from none.
         start_is_adapter: Whether that checkpoint is an adapter (LoRA) without the weights that it belongs to.
         secrets: The names of the submitter's secrets, where the spec names any.
+        windows: When fleets, teams and profiles may run.
+        now: Unix seconds.
 
     """
 
@@ -74,6 +77,8 @@ class Snapshot:
     start_method: str | None = None
     start_is_adapter: bool = False
     secrets: frozenset[str] = frozenset()
+    windows: Windows = field(default_factory=Windows)
+    now: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

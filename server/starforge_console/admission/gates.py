@@ -11,6 +11,7 @@ from starforge_console.admission.inputs import InputsGate
 from starforge_console.admission.provenance import ProvenanceGate
 from starforge_console.admission.quota import QuotaGate
 from starforge_console.admission.topology import TopologyGate
+from starforge_console.admission.windows import WindowsGate
 
 GATES: Final[tuple[Gate, ...]] = (
     AccountGate(),
@@ -18,6 +19,7 @@ GATES: Final[tuple[Gate, ...]] = (
     ProvenanceGate(),
     TopologyGate(),
     QuotaGate(),
+    WindowsGate(),
     ImageGate(),
     InputsGate(),
     HuggingFaceGate(),

@@ -29,6 +29,7 @@ from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import Fleet, list_fleets
 from starforge_console.ledger.quotas import load_usage
 from starforge_console.ledger.secrets import list_secrets
+from starforge_console.ledger.windows import load_windows
 from starforge_console.wakeups import Wakeups
 
 _Stored: TypeAlias = PathInput | CheckpointInput | InputFault
@@ -99,8 +100,13 @@ class Snapshots:
         blob_bytes, stored = await asyncio.to_thread(self._look, spec)
         start_method, start_is_adapter = await asyncio.to_thread(self._look_at_start, stored.get(START))
         user_id, asks = account.user_id, bool(spec.spec.secrets)
-        fleets, usage, secrets = await sources.ledger.read(
-            lambda c: (list_fleets(c), load_usage(c, user_id), list_secrets(c, user_id) if asks else ())
+        fleets, usage, secrets, windows = await sources.ledger.read(
+            lambda c: (
+                list_fleets(c),
+                load_usage(c, user_id),
+                list_secrets(c, user_id) if asks else (),
+                load_windows(c),
+            )
         )
         return Snapshot(
             catalog=sources.catalog,
@@ -117,6 +123,8 @@ class Snapshots:
             start_method=start_method,
             start_is_adapter=start_is_adapter,
             secrets=frozenset(one.name for one in secrets),
+            windows=windows,
+            now=sources.clock.now(),
         )
 
     async def _ask_hub(self, spec: JobSpec) -> Mapping[str, HubAnswer]:

@@ -6,9 +6,11 @@ from starforge.contract.states import ENDED
 from starforge.errors import Conflict, NotFound
 from starforge.wording import count_of
 from starforge_console.domain.nodes import NodeState
+from starforge_console.domain.opening import WindowOf
 from starforge_console.ledger.fleets import DELETED
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.tables import attempts, fleets, jobs, join_tokens, nodes
+from starforge_console.ledger.windows import remove_window
 
 
 def delete_fleet(connection: Connection, name: str, now: float) -> None:
@@ -35,6 +37,7 @@ def delete_fleet(connection: Connection, name: str, now: float) -> None:
         .where(join_tokens.c.fleet == name, join_tokens.c.revoked_at.is_(None))
         .values(revoked_at=now)
     )
+    remove_window(connection, WindowOf("fleet", name), now)
     connection.execute(update(fleets).where(mine).values(kind=DELETED))
 
 

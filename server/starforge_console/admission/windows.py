@@ -1,0 +1,34 @@
+"""Gate `windows`: when fleet, team and profiles may run. It refuses nothing: windows are changed while jobs wait."""
+
+from starforge_console.admission.gate import Snapshot, Submission, Verdict
+from starforge_console.domain.opening import Asker, describe_instant
+from starforge_console.domain.pools import build_pools
+
+
+class WindowsGate:
+    """Asks when the job may start."""
+
+    name = "windows"
+
+    def check(self, submission: Submission, snapshot: Snapshot) -> Verdict:
+        """Pure: whether the job may start now, later, or never as the windows are."""
+        windows, lifecycle = snapshot.windows, submission.spec.spec.lifecycle
+        fleet, pools = submission.spec.spec.placement.fleet, build_pools(submission.spec)
+        user_id, served = submission.account.user_id, [one.fleet.name for one in snapshot.fleets]
+        bound = list(windows.bind(user_id, pools, fleet))
+        if fleet is None:
+            bound += [one for name in served for one in windows.bind_fleet(name)]
+        if not bound:
+            return Verdict(message="none binds it")
+        against = ", ".join(str(one.of) for one in bound)
+        start = windows.find_start(Asker(user_id, fleet, pools, lifecycle.grace_s), served, snapshot.now)
+        if start is None:
+            never = (
+                f"it never starts: the windows of {against} are not open together for longer than the"
+                f" {lifecycle.grace_s:g} s that its end may take; ask an administrator for other hours"
+            )
+            return Verdict(against=against, warnings=(never,))
+        if start > snapshot.now:
+            when = describe_instant(start, bound[0].window.zone)
+            return Verdict(against=against, warnings=(f"it waits in the queue: it may start {when}",))
+        return Verdict(against=against, message="open")

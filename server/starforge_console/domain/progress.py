@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
 
 from starforge.wording import describe_duration
 
@@ -15,16 +17,31 @@ class Work:
     runs_now: bool
 
 
+class Cause(StrEnum):
+    """Why nothing is kept of a job's work."""
+
+    NEVER_RESUMES = "never_resumes"
+    NO_CHECKPOINT_YET = "no_checkpoint_yet"
+    WRITES_NONE = "writes_none"
+
+
+_CAUSES: Final = {
+    Cause.NEVER_RESUMES: "it is set never to go on from a checkpoint",
+    Cause.NO_CHECKPOINT_YET: "it has committed no checkpoint so far",
+    Cause.WRITES_NONE: "its method writes no checkpoints",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
     """What would be lost, and why nothing is kept of it."""
 
     work_s: float
-    why: str
+    cause: Cause
 
     def __str__(self) -> str:
         lost = describe_duration(self.work_s)
-        return f"{self.why}: afterwards it starts from the beginning, and {lost} of work would be lost"
+        return f"{_CAUSES[self.cause]}: afterwards it starts from the beginning, and {lost} of work would be lost"
 
 
 def build_work(spans: Sequence[tuple[float | None, float | None]], checkpoints: int, now: float) -> Work:
@@ -39,8 +56,7 @@ def find_loss(work: Work, *, writes_checkpoints: bool, resumes: bool) -> Loss | 
     if not work.runs_now:
         return None
     if not resumes:
-        return Loss(work_s=work.ran_s, why="its resume setting is never")
+        return Loss(work_s=work.ran_s, cause=Cause.NEVER_RESUMES)
     if work.checkpoints:
         return None
-    why = "it has committed no checkpoint so far" if writes_checkpoints else "its method writes no checkpoints"
-    return Loss(work_s=work.ran_s, why=why)
+    return Loss(work_s=work.ran_s, cause=Cause.NO_CHECKPOINT_YET if writes_checkpoints else Cause.WRITES_NONE)

@@ -14,6 +14,7 @@ from starforge.recipes.model import ParameterType
 from starforge.wording import TIME_UNITS
 from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.gates import GATES
+from starforge_console.domain.progress import Cause
 from starforge_console.domain.opening import KINDS
 from starforge_console.domain.retention import Kind
 from starforge_console.settings.console import FleetKind
@@ -76,6 +77,7 @@ def built_codes() -> set[str]:
         *(f"quota.{kind}" for kind in ("user", "team")),
         *(f"role.{role}" for role in ("admin", "member")),
         *(f"diagnosis.{rule.kind}{part}" for rule in DIAGNOSES for part in ("", ".advice")),
+        *(f"pause.risk.{cause}" for cause in Cause),
         *(f"diagnosis.category.{category}" for category in Category),
         *(f"diagnosis.confidence.{confidence}" for confidence in Confidence),
     }

@@ -24,10 +24,10 @@ from starforge_console.web.pages.visit import text_of
 from starforge_console.web.retention import HOUR_S
 from starforge_console.web.windows import show_window
 
-VIEWS: Final = ("people", "windows", "registries", "hardware", "retention")
+VIEWS: Final = ("people", "windows", "registries", "hardware", "maintenance", "retention")
 DONE: Final = (
     *("team", "quota", "no_quota", "window", "no_window", "login", "no_login", "series", "no_series"),
-    *("held", "released", "collected"),
+    *("held", "released", "collected", "in_maintenance", "no_maintenance"),
 )
 """What a page says that it was just sent to after, each with words of its own."""
 LONGEST: Final = 300
@@ -134,6 +134,17 @@ async def set_series(asked: Asked) -> Response:
     return _go("hardware", "no_series" if text_of(form, "do") == "remove" else "series")
 
 
+@router.post("/admin/maintenance")
+async def change_maintenance(asked: Asked) -> Response:
+    """Start nothing any more and pause what runs, or let it all go on."""
+    form = await asked.load_form()
+    if text_of(form, "do") == "end":
+        await asked.services.maintenance.end()
+        return _go("maintenance", "no_maintenance")
+    await asked.services.maintenance.begin(asked.user, text_of(form, "reason", LONGEST))
+    return _go("maintenance", "in_maintenance")
+
+
 @router.post("/admin/retention")
 async def change_retention(asked: Asked) -> Response:
     """Hold the collector, release it, or let go what may go."""
@@ -191,6 +202,11 @@ async def _load_hardware(asked: FleetVisit) -> dict[str, Any]:
     return {"added": asked.fleets.hardware.list_added(), "series": _list_series(asked)}
 
 
+async def _load_maintenance(asked: FleetVisit) -> dict[str, Any]:
+    lasts, counts = await asked.services.maintenance.look()
+    return {"lasts": lasts, "counts": counts}
+
+
 async def _load_retention(asked: FleetVisit) -> dict[str, Any]:
     collector = asked.services.retention
     is_asked = asked.request.query_params.get("plan") == "1"
@@ -209,6 +225,7 @@ _LOADERS: Final[Mapping[str, Loader]] = MappingProxyType(
         "windows": _load_windows,
         "registries": _load_registries,
         "hardware": _load_hardware,
+        "maintenance": _load_maintenance,
         "retention": _load_retention,
     }
 )

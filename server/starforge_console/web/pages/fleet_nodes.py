@@ -1,7 +1,7 @@
 """What administrators do to one machine: each asks first on a page of its own, which says what comes of it."""
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -58,9 +58,9 @@ async def change(asked: Asked, fleet: str, node: str, act: Act) -> Response:
     """Do it; what cannot be done is said where it was asked."""
     form = await asked.load_form()
     found = await _load_node(asked, fleet, node)
-    why, confirm = text_of(form, "why", _LONGEST_WHY), text_of(form, "confirm", 100)
+    told = _Told(text_of(form, "why", _LONGEST_WHY), text_of(form, "confirm", 100), text_of(form, "pause") == "yes")
     try:
-        await _act(asked.fleets, found, act, why=why, confirm=confirm)
+        await _act(asked.fleets, found, act, told)
     except InputError as error:
         return _ask(asked, found, act, Fault(field="confirm", error=error))
     except Conflict as error:
@@ -68,17 +68,27 @@ async def change(asked: Asked, fleet: str, node: str, act: Act) -> Response:
     return go_back(fleet, act.done)
 
 
-async def _act(fleets: FleetServices, node: NodeDetail, act: Act, *, why: str, confirm: str) -> None:
+class _Told(NamedTuple):
+    """What the form says."""
+
+    why: str
+    confirm: str
+    pauses: bool
+
+
+async def _act(fleets: FleetServices, node: NodeDetail, act: Act, told: _Told) -> None:
     administration = fleets.administration
     match act:
+        case Act.DRAIN if told.pauses:
+            await administration.drain_and_pause(node.name, told.why)
         case Act.DRAIN:
-            await administration.drain(node.name, why)
+            await administration.drain(node.name, told.why)
         case Act.UNDRAIN:
             await administration.undrain(node.name)
         case Act.REMOVE:
             await administration.remove(node.name)
         case Act.MARK_LOST:
-            await administration.mark_lost(node.name, confirm)
+            await administration.mark_lost(node.name, told.confirm)
 
 
 async def _load_node(asked: FleetVisit, fleet: str, node: str) -> NodeDetail:

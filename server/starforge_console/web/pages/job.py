@@ -24,6 +24,7 @@ from starforge_console.web.pages.visit import Signed, account_of, load_form, tex
 
 VIEWS: Final = ("run", "outputs", "samples", "config", "admission", "lineage", "history")
 KEY_LENGTH: Final = 200
+_ASKED: Final = {"pause": "job.pause_asked", "resume": "job.resume_asked", "retry": "job.retry_asked"}
 
 router = APIRouter(include_in_schema=False)
 
@@ -74,6 +75,8 @@ async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
         events = {"before": before, "after": after}
         values["history"] = await services.ledger.read(lambda c: load_history(c, job_id, EVENTS_SHOWN, **events))
     values["done"] = "job.stop_asked" if done == "stop" and page.is_stopping else ""
+    if done in _ASKED:
+        values["done"] = _ASKED[done]
     if done == "rerun" and page.lineage.rerun_of:
         values["done"] = "job.rerun_done"
     return pages.look.page(visit, "job.html", **values)

@@ -14,7 +14,7 @@ from starforge.contract.api import (
 )
 from starforge.contract.diagnosis import DiagnosisView
 from starforge.contract.jobspec import JobSpec
-from starforge.contract.states import FREE_OF_CHARGE, DesiredState, has_ended_for_good
+from starforge.contract.states import FREE_OF_CHARGE, HOLDS_A_PLACE, DesiredState, JobState, has_ended_for_good
 from starforge.diagnosis.answer import Category
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
 from starforge_console.ledger.inputs import load_inputs
@@ -73,7 +73,28 @@ class JobPage:
     @property
     def is_stopping(self) -> bool:
         """Whether a stop was asked for and has not come about yet."""
-        return self.line.job.desired == DesiredState.STOP.value and not self.has_ended
+        return self.line.job.desired == DesiredState.STOP.value and self.line.job.state in HOLDS_A_PLACE
+
+    @property
+    def is_pausing(self) -> bool:
+        """Whether a pause was asked for and has not come about yet."""
+        return self.line.job.desired == DesiredState.PAUSE.value and self.line.job.state in HOLDS_A_PLACE
+
+    @property
+    def may_pause(self) -> bool:
+        """Whether a pause would change anything."""
+        rests = self.line.job.state in {JobState.PAUSED, JobState.STOPPED}
+        return not (self.has_ended or rests or self.is_stopping or self.is_pausing)
+
+    @property
+    def may_resume(self) -> bool:
+        """Whether it is paused, or will be."""
+        return self.line.job.state == JobState.PAUSED or self.is_pausing
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether another attempt may be asked for."""
+        return self.line.job.state in {JobState.FAILED, JobState.STOPPED}
 
     @property
     def waits(self) -> tuple[WaitView, ...]:

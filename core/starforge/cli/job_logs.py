@@ -2,7 +2,7 @@
 
 import codecs
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -19,12 +19,15 @@ from starforge.logtext import clean_line
 from starforge.logtext.reading import LogText
 from starforge.wording import count_of
 
+_ALL: Final = "all"
+
 
 @click.command()
 @click.argument("job")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends; end with its outcome.")
 @click.option("--attempt", type=click.IntRange(1), help="The attempt; the newest when it is not given.")
 @click.option("--rank", type=click.IntRange(0), metavar="N", help="Only what this rank wrote.")
+@click.option("--node", default="0", metavar="N|all", help="What this node printed, 0 leads; or each in turn.")
 @click.option("--tail", type=click.IntRange(1), metavar="N", help="Begin so many lines before the end.")
 @click.option("--since-line", type=click.IntRange(1), metavar="N", help="Begin at this line.")
 @click.option("--offset", type=click.IntRange(0), default=0, help="Begin at this byte.")
@@ -53,7 +56,9 @@ def logs(job: str, **options: Any) -> int:  # noqa: ANN401 - click's
     with open_console() as console:
         if wish.text is not None:
             return _print_hits(console, job, wish)
-        return _follow(console, job, wish) if wish.follow else _print_log(console, job, wish)
+        if wish.node == _ALL:
+            return _print_all(console, job, wish)
+        return _follow(console, job, wish) if wish.follow else _print_log(console, job, wish, wish.rank_of_node)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +68,7 @@ class _Wish:
     follow: bool
     attempt: int | None
     rank: int | None
+    node: str
     tail: int | None
     since_line: int | None
     offset: int
@@ -70,8 +76,21 @@ class _Wish:
     raw: bool
     as_json: bool
 
+    @property
+    def rank_of_node(self) -> int:
+        """The node that is asked for."""
+        return 0 if self.node == _ALL else int(self.node)
+
     def check(self) -> None:
         """Raises InputError for options that contradict one another."""
+        if self.node != _ALL and not (self.node.isascii() and self.node.isdigit()):
+            raise InputError(f"--node is {self.node!r}", next_step="give the node's number, 0 for the first, or all")
+        if self.node == _ALL and (self.follow or self.as_json or self.text is not None or self.offset):
+            raise InputError(
+                "--node all prints one log after the other",
+                why="following, searching, --offset and --json are for one of them",
+                next_step="name the node",
+            )
         starts = {"--tail": self.tail, "--since-line": self.since_line, "--offset": self.offset or None}
         given = [name for name, value in starts.items() if value is not None]
         if len(given) > 1:
@@ -100,6 +119,7 @@ def _follow(console: Console, job: str, wish: _Wish) -> int:
         line=wish.since_line,
         tail=wish.tail,
         only_attempt=wish.attempt is not None,
+        node=wish.rank_of_node,
     )
     ended = follow_job(console, job, wish.open_log(), start)
     if wish.as_json:
@@ -109,8 +129,17 @@ def _follow(console: Console, job: str, wish: _Wish) -> int:
     return decide_exit_code(ended)
 
 
-def _print_log(console: Console, job: str, wish: _Wish) -> int:
-    ask = LogAsk(offset=wish.offset, line=wish.since_line, tail=wish.tail, attempt=wish.attempt)
+def _print_all(console: Console, job: str, wish: _Wish) -> int:
+    """The logs of all nodes in turn, each under its number."""
+    pools = console.job(job).spec.spec.resources.pools
+    for node in range(sum(pool.nodes for pool in pools)):
+        note(f"── node {node} ──")
+        _print_log(console, job, wish, node)
+    return 0
+
+
+def _print_log(console: Console, job: str, wish: _Wish, node: int) -> int:
+    ask = LogAsk(offset=wish.offset, line=wish.since_line, tail=wish.tail, attempt=wish.attempt, node=node)
     part = console.log(job, ask)
     begin, at, kept = part.offset, part.offset, _KeptLog(wish.rank)
     log: LogWriter = kept if wish.as_json else wish.open_log()
@@ -122,7 +151,7 @@ def _print_log(console: Console, job: str, wish: _Wish) -> int:
         at = part.next_offset
         if is_still or at >= part.received_to:
             break
-        part = console.log(job, LogAsk(offset=at, attempt=wish.attempt))
+        part = console.log(job, LogAsk(offset=at, attempt=wish.attempt, node=node))
     log.finish()
     if wish.as_json:
         answer = {"job": job, "attempt": wish.attempt, "offset": begin, "received_to": part.received_to}
@@ -148,7 +177,7 @@ class _KeptLog(NoLog):
 
 
 def _print_hits(console: Console, job: str, wish: _Wish) -> int:
-    question = LogQuestion(text=wish.text or "", rank=wish.rank, attempt=wish.attempt)
+    question = LogQuestion(text=wish.text or "", rank=wish.rank, attempt=wish.attempt, node=wish.rank_of_node)
     found = console.search_log(job, question)
     if wish.as_json:
         print_json({"job": job, "items": [hit.model_dump(mode="json") for hit in found]})

@@ -21,13 +21,14 @@ _SKIP: Final = "skip"
 class LogAsk:
     """From where on a log is asked for, and how long its first bytes are waited for.
 
-    `line` and `tail` count lines, and go before `offset`; `attempt` None is the newest.
+    `line` and `tail` count lines, and go before `offset`; `attempt` None is the newest, `node` 0 the one that leads.
     """
 
     offset: int = 0
     line: int | None = None
     tail: int | None = None
     attempt: int | None = None
+    node: int = 0
     wait_s: int = 0
 
 
@@ -54,12 +55,13 @@ class LogQuestion:
     text: str = ""
     rank: int | None = None
     attempt: int | None = None
+    node: int = 0
 
 
 def build_log_request(job: str, ask: LogAsk) -> Request:
     """The request for bytes of a log."""
     query: dict[str, str | int] = {"offset": ask.offset, "wait_s": ask.wait_s, "gaps": _SKIP}
-    chosen = {"line": ask.line, "tail": ask.tail, "attempt": ask.attempt}
+    chosen = {"line": ask.line, "tail": ask.tail, "attempt": ask.attempt, "node": ask.node or None}
     query |= {name: value for name, value in chosen.items() if value is not None}
     path = f"/jobs/{quote(job, safe='')}/log"
     return Request(method="GET", path=path, query=query, repeatable=False, wait_s=ask.wait_s)
@@ -95,5 +97,5 @@ def parse_log_reply(reply: Reply, ask: LogAsk) -> LogPart:
 def build_search_query(question: LogQuestion, start: int, attempt: int | None) -> dict[str, str | int]:
     """The query for the hits from a byte on."""
     query: dict[str, str | int] = {"from": start, "limit": HITS_AT_MOST}
-    chosen = {"q": question.text or None, "rank": question.rank, "attempt": attempt}
+    chosen = {"q": question.text or None, "rank": question.rank, "attempt": attempt, "node": question.node or None}
     return query | {name: value for name, value in chosen.items() if value is not None}

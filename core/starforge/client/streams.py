@@ -81,7 +81,7 @@ Item: TypeAlias = AttemptBegins | LogBytes | LogGap | Change | Waiting | Note | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where following begins. `attempt` None takes the newest; `only_attempt` stays with it.
+    """Where following begins. `attempt` None takes the newest; `only_attempt` stays with it; `node` 0 leads.
 
     `line` and `tail` count lines of that attempt, and go before `offset`.
     """
@@ -91,6 +91,7 @@ class Start:
     line: int | None = None
     tail: int | None = None
     only_attempt: bool = False
+    node: int = 0
 
 
 def is_over(job: JobView) -> bool:
@@ -192,7 +193,12 @@ class _Follower:
         # Until it runs there is no log, and what it waits for is to be seen soon.
         wait_s = 1 if self._is_preparing or reading.deadline is not None else POLL_WAIT_S
         ask = LogAsk(
-            offset=reading.offset, line=reading.line, tail=reading.tail, attempt=reading.attempt, wait_s=wait_s
+            offset=reading.offset,
+            line=reading.line,
+            tail=reading.tail,
+            attempt=reading.attempt,
+            node=self._start.node,
+            wait_s=wait_s,
         )
         return console.log(self._job, ask)
 

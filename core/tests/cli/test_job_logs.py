@@ -55,6 +55,18 @@ def test_bytes_that_are_not_at_the_console_are_named(sf: Sf, state: ConsoleState
     assert "bytes 7 to 27 of this log are not at the console" in raw.err
 
 
+def test_what_another_node_printed_is_shown_by_its_number_or_after_the_first(
+    sf: Sf, state: ConsoleState, logged: str
+) -> None:
+    state.jobs[logged].of_nodes = {1: b"[rank8]: here\n"}
+    assert sf("job", "logs", logged, "--node", "1").out == "[rank8]: here\n"
+    assert sf("job", "logs", logged, "--node", "0").out == SHOWN
+    state.spread(logged, nodes=2)
+    both = sf("job", "logs", logged, "--node", "all")
+    assert both.out == SHOWN + "[rank8]: here\n"
+    assert both.err == "── node 0 ──\n── node 1 ──\n"
+
+
 def test_json_holds_the_text_and_where_it_begins(sf: Sf, logged: str) -> None:
     answer = sf("job", "logs", logged, "--tail", "1", "--json").json
     assert (answer["text"], answer["offset"], answer["ended"]) == ("last\n", LOG.index(b"last"), True)
@@ -82,6 +94,8 @@ def test_lines_that_hold_a_text_are_printed_with_their_numbers(sf: Sf, state: Co
         (("--raw", "--rank", "1"), "--rank"),
         (("--search", "x", "-f"), "--search"),
         (("--search", ""), "empty"),
+        (("--node", "first"), "'first'"),
+        (("--node", "all", "-f"), "--node all"),
     ],
 )
 def test_options_that_contradict_one_another_are_refused(

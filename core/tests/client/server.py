@@ -38,6 +38,7 @@ class Job:
     admission: AdmissionRecord
     events: list[EventView] = field(default_factory=list)
     logs: dict[int, bytes] = field(default_factory=dict)
+    of_nodes: dict[int, bytes] = field(default_factory=dict)
     lost: tuple[int, int] = (0, 0)
     ended: set[int] = field(default_factory=set)
     curves: dict[str, list[float]] = field(default_factory=dict)
@@ -127,6 +128,13 @@ class ConsoleState:
             self.jobs[job].logs[number] = b""
         self.move(job, "RUNNING", "started", attempt=number, retry_at=None)
         return number
+
+    def spread(self, job: str, nodes: int) -> None:
+        """Let the job be one over so many nodes."""
+        with self.changed:
+            document = self.jobs[job].request.model_dump(mode="json", by_alias=True)
+            document["spec"]["spec"]["resources"]["pools"][0]["nodes"] = nodes
+            self.jobs[job].request = SubmitRequest.model_validate(document)
 
     def append_log(self, job: str, content: bytes, *, ended: bool = False) -> None:
         with self.changed:
@@ -385,6 +393,10 @@ class _Handler(BaseHTTPRequestHandler):
         begin, end = job.lost
         if begin <= offset < end:
             self._send_log(job, number, (offset, end, b""), {"X-Log-Missing": f"{offset}-{end}"})
+            return
+        if "node" in query:
+            content = job.of_nodes[int(query["node"])][offset:]
+            self._send_log(job, number, (offset, offset + len(content), content), {})
             return
         self._wait(query, lambda: len(job.logs[number]) > offset or number in job.ended)
         content = job.logs[number][offset : offset + self.state.log_piece]

@@ -11,6 +11,7 @@ from starforge.contract.states import JobState
 from starforge.errors import NotFound
 from starforge_console.domain.retention import Kind
 from starforge_console.ledger.kept_tables import removals
+from starforge_console.ledger.pools import count_nodes, read_pools
 from starforge_console.ledger.secrets import SecretRecord, list_given
 from starforge_console.ledger.tables import attempts, events, jobs, users
 
@@ -119,6 +120,14 @@ def load_specs(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
     """The spec of each of these jobs, as JSON; those that do not exist are left out."""
     rows = connection.execute(select(jobs.c.id, jobs.c.spec).where(jobs.c.id.in_(ids))).all()
     return {row.id: row.spec for row in rows}
+
+
+def load_nodes(connection: Connection, job_id: str) -> int:
+    """On how many nodes the job runs. Raises NotFound."""
+    pools = connection.execute(select(jobs.c.pools).where(jobs.c.id == job_id)).scalar()
+    if pools is None:
+        raise NotFound(f"there is no job {job_id!r}", next_step="'sf job ls' lists the jobs")
+    return count_nodes(read_pools(pools))
 
 
 def list_events(connection: Connection, job_id: str, after: int = 0, limit: int = 500) -> Sequence[EventRecord]:

@@ -13,9 +13,9 @@ from starforge_console.domain.retention import CheckpointFacts, Kind, find_best
 from starforge_console.ledger.removals import Removed, list_removed
 from starforge_console.ledger.reports import list_outputs
 from starforge_console.ledger.series import stream_state
-from starforge_console.ledger.views import AttemptRecord
+from starforge_console.ledger.views import AttemptRecord, load_nodes
 from starforge_console.retention.ratings import Rater
-from starforge_console.web.deps import ApiServices
+from starforge_console.web.deps import ApiServices, LogReader
 from starforge_console.web.views import build_log_state, build_outputs
 
 
@@ -30,6 +30,20 @@ def choose_attempt(job_id: str, attempts: Sequence[AttemptRecord], number: int |
         f"job {job_id} has no attempt {number}",
         why=f"it has {count_of(len(attempts), 'attempt')}",
         next_step="name one of those, or none for the newest",
+    )
+
+
+async def choose_logs(services: ApiServices, job_id: str, node: int) -> LogReader:
+    """The logs of what this node of the job's attempts printed; 0 leads. Raises NotFound."""
+    if node == 0:
+        return services.logs
+    nodes = await services.ledger.read(lambda c: load_nodes(c, job_id))
+    if node < nodes:
+        return services.logs.of_node(node)
+    raise NotFound(
+        f"job {job_id} has no node {node}",
+        why=f"it runs on {count_of(nodes, 'node')}, counted from 0",
+        next_step="name one of those, or none for the first",
     )
 
 

@@ -13,15 +13,15 @@ from starforge.contract.api import (
     HEADER_LOG_RECEIVED_TO,
     EventList,
 )
-from starforge.contract.capsule import STREAM_LOG
+from starforge.contract.capsule import log_stream
 from starforge.contract.logs import HEADER_LOG_MISSING, HEADER_LOG_NEXT_OFFSET, HEADER_LOG_OFFSET
 from starforge.contract.states import has_ended_for_good
 from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.ledger.views import AttemptRecord, JobRecord, list_attempts, list_events, load_job
 from starforge_console.wakeups import job_topic, stream_topic
-from starforge_console.web.attempts import choose_attempt, require_log
-from starforge_console.web.deps import ApiServices, LogSlice, Polls, Reader, Services
-from starforge_console.web.log_lines import find_attempt
+from starforge_console.web.attempts import choose_attempt, choose_logs, require_log
+from starforge_console.web.deps import ApiServices, LogReader, LogSlice, Polls, Reader, Services
+from starforge_console.web.log_lines import Node, find_attempt
 from starforge_console.web.polls import LONGEST_WAIT_S
 from starforge_console.web.problems import problem_responses
 from starforge_console.web.views import build_event
@@ -85,6 +85,7 @@ async def follow_log(  # noqa: PLR0913 - what is asked, and for how long
     tail: Annotated[int | None, Query(ge=1, le=LARGEST, description="or so many lines before the end")] = None,
     gaps: Annotated[Literal["fill", "skip"], Query(description="what stands for bytes that are not here")] = "fill",
     attempt: Annotated[int | None, Query(ge=1, le=LARGEST, description="default: the newest")] = None,
+    node: Node = 0,
     wait_s: Wait = 0,
 ) -> Response:
     """Raw bytes of one attempt's log from `offset` (within that attempt) on; waits for the first of them.
@@ -92,14 +93,15 @@ async def follow_log(  # noqa: PLR0913 - what is asked, and for how long
     Bytes that are not here are filled with a marker of the same length, so that offsets hold for whoever counts bytes;
     with `gaps=skip` an answer at such a range holds no bytes, names the range, and says where to go on.
     """
-    asked = _Asked(offset, is_skipping=gaps == "skip")
+    asked = _Asked(offset, is_skipping=gaps == "skip", node=node, logs=await choose_logs(services, job_id, node))
     if line is not None or tail is not None:
-        asked = replace(asked, offset=await _find_offset(services, job_id, attempt, (line, tail)))
+        chosen = await find_attempt(services, job_id, attempt)
+        asked = replace(asked, offset=await _find_offset(asked.logs, chosen, (line, tail)))
     view = await _look(services, job_id, attempt, asked)
     if not view.is_news:
         # The attempt is held on to while waiting: another one's bytes would not begin at this offset.
         pinned = view.number or None
-        topics = (job_topic(job_id), *_stream_topics(view))
+        topics = (job_topic(job_id), *_stream_topics(view, node))
         view = await polls.until(
             lambda: _look(services, job_id, pinned, asked),
             lambda seen: seen.is_news or (seen.number or None) != pinned,
@@ -111,10 +113,12 @@ async def follow_log(  # noqa: PLR0913 - what is asked, and for how long
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """From which byte on, and whether what is missing is passed over."""
+    """Of which node, from which byte on, and whether what is missing is passed over."""
 
     offset: int
     is_skipping: bool
+    node: int
+    logs: LogReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,29 +167,26 @@ async def _look(services: ApiServices, job_id: str, number: int | None, asked: _
     if attempt is None:
         return _LogView(job, None, None)
     require_log(attempt)
-    read = services.logs.read_part if asked.is_skipping else services.logs.read_log
+    read = asked.logs.read_part if asked.is_skipping else asked.logs.read_log
     return _LogView(job, attempt, await read(attempt.id, asked.offset, LOG_BYTES))
 
 
-async def _find_offset(
-    services: ApiServices, job_id: str, number: int | None, wanted: tuple[int | None, int | None]
-) -> int:
+async def _find_offset(logs: LogReader, chosen: AttemptRecord | None, wanted: tuple[int | None, int | None]) -> int:
     """Where the line begins that is wanted, by its number or by how many follow it."""
-    chosen = await find_attempt(services, job_id, number)
     if chosen is None:
         return 0
     line, tail = wanted
-    end = (await services.logs.read_part(chosen.id, 0, 0)).received_to
+    end = (await logs.read_part(chosen.id, 0, 0)).received_to
     if line is None:
-        last = await services.logs.number_of(chosen.id, end)
-        is_open = (await services.logs.find_line(chosen.id, last) or LinePlace(last, end)).offset < end
+        last = await logs.number_of(chosen.id, end)
+        is_open = (await logs.find_line(chosen.id, last) or LinePlace(last, end)).offset < end
         line = max(1, last + is_open - (tail or 1))
-    place = await services.logs.find_line(chosen.id, line)
+    place = await logs.find_line(chosen.id, line)
     return end if place is None else place.offset
 
 
-def _stream_topics(view: _LogView) -> tuple[str, ...]:
-    return () if view.attempt is None else (stream_topic(view.attempt.id, STREAM_LOG),)
+def _stream_topics(view: _LogView, node: int) -> tuple[str, ...]:
+    return () if view.attempt is None else (stream_topic(view.attempt.id, log_stream(node)),)
 
 
 def _render(view: _LogView, asked: _Asked, *, named: bool) -> Response:

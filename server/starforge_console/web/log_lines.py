@@ -10,7 +10,7 @@ from starforge.errors import InputError
 from starforge.logtext.levels import find_level
 from starforge.logtext.render import Line
 from starforge_console.ledger.views import AttemptRecord, list_attempts, load_job
-from starforge_console.web.attempts import choose_attempt, require_log
+from starforge_console.web.attempts import choose_attempt, choose_logs, require_log
 from starforge_console.web.deps import ApiServices, Reader, Services
 from starforge_console.web.log_search import Found, Wanted, search_log
 from starforge_console.web.log_windows import LogWindow, Missing, load_around, load_end
@@ -22,6 +22,7 @@ QUERY_LENGTH: Final = 500
 router = APIRouter(tags=["jobs"])
 
 Attempt = Annotated[int | None, Query(ge=1, le=LARGEST, description="default: the newest")]
+Node = Annotated[int, Query(ge=0, le=99_999, description="what this node of the attempt printed; 0 leads")]
 Count = Annotated[int, Query(ge=0, le=LINES_AT_MOST)]
 
 
@@ -38,6 +39,7 @@ async def search(  # noqa: PLR0913 - what is searched for, and where
     attempt: Attempt = None,
     rank: Annotated[int | None, Query(ge=0, le=99_999, description="only what this rank wrote")] = None,
     errors: Annotated[bool, Query(description="only lines that speak of an error")] = False,
+    node: Node = 0,
     limit: Annotated[int, Query(ge=1, le=HITS_AT_MOST)] = 50,
 ) -> Response:
     """Lines of one attempt's log, oldest first. Each answer takes a bounded time; `next` says where to go on."""
@@ -47,6 +49,7 @@ async def search(  # noqa: PLR0913 - what is searched for, and where
         raise InputError(
             "a text of several lines is in no line", why="each line is searched by itself", next_step="give one of them"
         )
+    logs = await choose_logs(services, job_id, node)
     chosen = await find_attempt(services, job_id, attempt)
     if chosen is None:
         empty = LogHits(
@@ -54,7 +57,7 @@ async def search(  # noqa: PLR0913 - what is searched for, and where
         )
         return _answer(empty)
     wanted = Wanted(text=q, rank=rank, errors=errors)
-    return _answer(_build_hits(chosen, await search_log(services.logs, chosen.id, wanted, start, limit)))
+    return _answer(_build_hits(chosen, await search_log(logs, chosen.id, wanted, start, limit)))
 
 
 @router.get("/jobs/{job_id}/log/lines", response_model=LogLines, responses=problem_responses(401, 403, 404))
@@ -68,19 +71,21 @@ async def show_lines(  # noqa: PLR0913 - what is asked
     before: Count = 0,
     after: Count = 100,
     attempt: Attempt = None,
+    node: Node = 0,
 ) -> Response:
     """Lines around one, as they are shown; without a line or a byte the end of the log, `before` lines of it."""
+    logs = await choose_logs(services, job_id, node)
     chosen = await find_attempt(services, job_id, attempt)
     if chosen is None:
         return _answer(
             LogLines(attempt=0, items=(), earlier=None, later=None, is_open=False, received_to=0, ended=False)
         )
     if line is None and offset is not None:
-        line = await services.logs.number_of(chosen.id, offset)
+        line = await logs.number_of(chosen.id, offset)
     if line is None:
-        window = await load_end(services.logs, chosen.id, max(1, before))
+        window = await load_end(logs, chosen.id, max(1, before))
     else:
-        window = await load_around(services.logs, chosen.id, line, before, after)
+        window = await load_around(logs, chosen.id, line, before, after)
     return _answer(_build_lines(chosen, window))
 
 

@@ -5,7 +5,7 @@ from starlette.testclient import TestClient
 
 from server.tests.pages.support import sign_in
 from server.tests.web.lives import begin, go, retry
-from server.tests.web.support import ConsoleUnderTest, submit
+from server.tests.web.support import ConsoleUnderTest, spread, submit
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import Reason
 from starforge_console.ingest.presence import SILENT_S
@@ -190,3 +190,26 @@ def test_an_attempt_that_has_ended_is_not_said_to_be_behind(
     client.get(f"/jobs/{job}")
     console.clock.ahead_s += SILENT_S
     assert "Live view not available" not in client.get(f"/jobs/{job}").text
+
+
+def test_what_each_node_printed_is_a_log_of_its_own(console: ConsoleUnderTest, client: TestClient, job: JobId) -> None:
+    spread(console, job, nodes=2)  # which no fleet of this console runs
+    attempt = write(console, job, b"rank 0 begins\n")
+    console.logs.of_node(1).written[AttemptId(attempt)] = b"rank 8 begins\nrank 8: CUDA error: lost\n"
+    first = client.get(f"/jobs/{job}").text
+    assert "rank 0 begins" in first
+    assert "rank 8" not in first
+    assert f'href="/jobs/{job}?node=1#log-panel">Node 1</a>' in first
+    second = client.get(f"/jobs/{job}?node=1").text
+    assert lines_of(second) == [1, 2]
+    assert "rank 0 begins" not in second
+    assert 'href="?attempt=1&amp;node=1&amp;line=2#L2">2</a>' in second
+    assert "&amp;node=1" in second.split("data-live")[0].rpartition("hx-sse:connect")[2]
+    assert "CUDA" in client.get(f"/jobs/{job}/log/find?attempt=1&node=1&find=cuda").text
+    assert 'data-target="2"' in client.get(f"/jobs/{job}/log/part?attempt=1&node=1&at=error").text
+    download = client.get(f"/jobs/{job}/log.txt?attempt=1&node=1")
+    assert download.text.startswith("rank 8 begins")
+    assert f'filename="{job}-1-node-1.log"' in download.headers["content-disposition"]
+    missing = client.get(f"/jobs/{job}?node=2")
+    assert missing.status_code == 404
+    assert "it runs on 2 nodes" in missing.text

@@ -1,11 +1,13 @@
 """A console's API over a real ledger in a temporary folder, with fleets and logs that a test lays out by hand."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
+from sqlalchemy import Connection, update
 from starlette.testclient import TestClient
 
 from server.tests.web.fleets import build_fleets
@@ -14,7 +16,7 @@ from starforge.contract.canonical import digest_bytes
 from starforge.contract.executor import Capabilities, FleetView, NodeView
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.jobspec import JobSpec
-from starforge.contract.launch import Network
+from starforge.contract.launch import Network, PoolRequest
 from starforge.recipes.catalog import load_catalog
 from starforge_console.accounts.registry_logins import RegistryLogins
 from starforge_console.accounts.secrets import UserSecrets
@@ -37,6 +39,9 @@ from starforge_console.inputs.stored import StoredInputs
 from starforge_console.ledger.accounts import add_token, add_user
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.fleets import Fleet, add_fleet
+from starforge_console.ledger.pools import write_pools
+from starforge_console.ledger.tables import jobs
+from starforge_console.ledger.views import load_documents
 from starforge_console.retention.collector import Collector, CollectorParts
 from starforge_console.retention.disk import Disk
 from starforge_console.settings.console import (
@@ -128,6 +133,10 @@ class Logs:
     lost: dict[str, tuple[int, int]] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
     removed: list[str] = field(default_factory=list)
+    nodes: dict[int, "Logs"] = field(default_factory=dict)
+
+    def of_node(self, rank: int) -> "Logs":
+        return self if rank == 0 else self.nodes.setdefault(rank, Logs())
 
     async def read_log(self, attempt: str, from_byte: int, limit_bytes: int) -> Slice:
         whole = self.written.get(attempt, b"")
@@ -345,6 +354,19 @@ def submit(console: ConsoleUnderTest, headers: dict[str, str]) -> JobId:
     answer = console.client(headers).post("/api/v1/jobs", json=build_submission())
     assert answer.status_code == 201, answer.text
     return JobId(answer.json()["job"])
+
+
+def spread(console: ConsoleUnderTest, job: JobId, nodes: int) -> None:
+    """Let the job be one over so many nodes, which no fleet here would take."""
+
+    def _write(connection: Connection) -> None:
+        document = json.loads(load_documents(connection, job).spec)
+        document["spec"]["resources"]["pools"][0]["nodes"] = nodes
+        pools = (PoolRequest(name="main", nodes=nodes, gpus_per_node=0),)
+        values = {"spec": json.dumps(document), "pools": write_pools(pools)}
+        connection.execute(update(jobs).where(jobs.c.id == job).values(values))
+
+    console.ledger.write_now(_write)
 
 
 def first_attempt(job: JobId) -> AttemptId:

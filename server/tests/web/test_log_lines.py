@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from server.tests.web.lives import begin
-from server.tests.web.support import ConsoleUnderTest, Logs, submit
+from server.tests.web.support import ConsoleUnderTest, Logs, spread, submit
 from starforge_console.web.log_windows import LINES_SHOWN, LogWindow, find_first_error, load_around, load_end
 
 LINES = b"".join(b"line %d\n" % number for number in range(1, 3001))
@@ -169,3 +169,25 @@ def test_what_is_missing_is_passed_over_on_request(console: ConsoleUnderTest) ->
         seen.append((answer.content, answer.headers.get("X-Log-Missing")))
         at = int(answer.headers["X-Log-Next-Offset"])
     assert seen == [(b"012", None), (b"", "3-7"), (b"789", None)]
+
+
+def test_the_api_reads_and_searches_what_each_node_printed(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("ann")
+    job = submit(console, headers)
+    attempt = begin(console, job).attempt
+    assert attempt is not None
+    console.logs.written[attempt] = b"rank 0\n"
+    console.logs.of_node(1).written[attempt] = b"rank 8\nrank 8: done\n"
+    spread(console, job, nodes=2)
+    client = console.client(headers)
+    assert client.get(f"/api/v1/jobs/{job}/log").content == b"rank 0\n"
+    assert client.get(f"/api/v1/jobs/{job}/log?node=1").content == b"rank 8\nrank 8: done\n"
+    assert client.get(f"/api/v1/jobs/{job}/log?node=1&tail=1").content == b"rank 8: done\n"
+    lines = client.get(f"/api/v1/jobs/{job}/log/lines?node=1&line=1").json()["items"]
+    assert [line["text"] for line in lines] == ["rank 8", "rank 8: done"]
+    hits = client.get(f"/api/v1/jobs/{job}/log/search?node=1&q=rank").json()["items"]
+    assert [hit["line"] for hit in hits] == [1, 2]
+    for path in ("log", "log/lines", "log/search?q=x"):
+        refused = client.get(f"/api/v1/jobs/{job}/{path}", params={"node": 2, **({"q": "x"} if "q=" in path else {})})
+        assert refused.status_code == 404
+        assert "it runs on 2 nodes, counted from 0" in refused.text

@@ -62,7 +62,7 @@ async def show_job(  # noqa: PLR0913 - one parameter a choice of the reader
             "curves": await load_curves_part(services, page, CurveChoice(keys, group, metric.strip())),
             "log": text,
             "pinned": attempt is not None,
-            "live": _live_address(page, str(text.place) if asked.is_live else None, attempt),
+            "live": _live_address(page, str(text.place) if asked.is_live else None, attempt) + asked.of_node,
         }
     elif shown == "outputs":
         values |= await load_outputs_part(services, page, request.query_params)

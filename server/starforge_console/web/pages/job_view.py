@@ -130,6 +130,11 @@ class JobPage:
         return attempt.reason in FREE_OF_CHARGE
 
     @property
+    def nodes(self) -> int:
+        """On how many nodes the job runs."""
+        return sum(pool.nodes for pool in self.spec.spec.resources.pools)
+
+    @property
     def committed(self) -> list[CheckpointView]:
         """The checkpoints that a job can go on from."""
         return [one for one in self.outputs.checkpoints if one.committed]

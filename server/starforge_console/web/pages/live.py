@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from starforge.contract.capsule import STREAM_LOG, STREAM_METRICS
+from starforge.contract.capsule import STREAM_METRICS, log_stream
 from starforge.errors import NotFound
 from starforge_console.ledger.listing import (
     JobLine,
@@ -22,13 +22,14 @@ from starforge_console.ledger.listing import (
 from starforge_console.ledger.search import JobSearch
 from starforge_console.ledger.views import list_attempts, load_job
 from starforge_console.wakeups import JOBS, QUEUE, job_topic, stream_topic
-from starforge_console.web.attempts import choose_attempt
+from starforge_console.web.attempts import choose_attempt, choose_logs
 from starforge_console.web.deps import ApiServices, Polls, Services
 from starforge_console.web.i18n.words import Words
 from starforge_console.web.log_windows import Missing
 from starforge_console.web.pages.job_view import JobPage, has_ended, load_job_page
 from starforge_console.web.pages.jobs import PAGE_SIZE, TABS, count_of
 from starforge_console.web.pages.log_lines import LogPiece, Place, parse_place, show_missing, split_log
+from starforge_console.web.pages.log_view import LogAsked
 from starforge_console.web.pages.look import Look
 from starforge_console.web.pages.seats import take_seat
 from starforge_console.web.pages.services import Pages, PageServices
@@ -98,11 +99,13 @@ async def follow_job(  # noqa: PLR0913 - where the page stands
     attempt: Number = 0,
     log: Annotated[str, Query(max_length=40)] = "-",
     pinned: str = "",
+    node: Number = 0,
 ) -> Response:
     """Parts of the job's page that change, the lines of its log, and that its curves have grown."""
     back = _BACK.fullmatch(request.headers.get("last-event-id", ""))
     number, text = (int(back[2]), back[3]) if back else (attempt, log)
     await _check_attempt(services, job_id, number if pinned else None)
+    await choose_logs(services, job_id, node)
     reader = _JobReader(
         pages=pages,
         services=services,
@@ -111,6 +114,7 @@ async def follow_job(  # noqa: PLR0913 - where the page stands
         attempt=number,
         place=None if text == "-" else parse_place(text),
         pinned=bool(pinned),
+        node=node,
     )
     stream = Stream(topics=reader.topics, look=reader.look, is_allowed=_asks_again(pages, request))
     return answer_stream(stream, polls, services.wakeups)
@@ -205,6 +209,7 @@ class _JobReader:
     attempt: int
     place: Place | None
     pinned: bool
+    node: int = 0
     attempt_id: str = ""
     points: int = -1
     tail: str = ""
@@ -212,7 +217,7 @@ class _JobReader:
 
     def topics(self) -> tuple[str, ...]:
         """What wakes this reader."""
-        of_attempt = [stream_topic(self.attempt_id, name) for name in (STREAM_LOG, STREAM_METRICS)]
+        of_attempt = [stream_topic(self.attempt_id, name) for name in (log_stream(self.node), STREAM_METRICS)]
         return (job_topic(self.job_id), *(of_attempt if self.attempt_id else ()))
 
     async def look(self, since: float) -> News:
@@ -254,7 +259,8 @@ class _JobReader:
         self._go_to_newest(page)
         if self.place is None:
             return [], False
-        shown, place, words = _Shown(self.job_id, self.attempt, self.attempt_id), self.place, self.visit.words
+        shown = _Shown(self.job_id, self.attempt, self.attempt_id, self.node)
+        place, words = self.place, self.visit.words
         key = ("log", shown, place, words.language)
         news = await self.pages.hub.look(
             key, since, lambda: read_log_news(self.services, self.pages.look, words, shown, place)
@@ -274,11 +280,12 @@ class _JobReader:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Whose log is read: links to its lines name job and attempt."""
+    """Whose log is read: links to its lines name job, attempt and node."""
 
     job_id: str
     number: int
     attempt: str
+    node: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +303,7 @@ async def read_log_news(services: ApiServices, look: Look, words: Words, shown: 
     """What follows `place`; where that is far behind, the end of the log and how much was passed over."""
     if not shown.attempt:
         return LogNews("", place, "", has_lines=False, more=False)
-    logs, passed = services.logs, 0
+    logs, passed = await choose_logs(services, shown.job_id, shown.node), 0
     part = await logs.read_part(shown.attempt, place.offset, LOG_PIECE_BYTES)
     if part.received_to - place.offset > BEHIND_BYTES:
         begun, offset = place, part.received_to - JUMP_BYTES
@@ -309,7 +316,8 @@ async def read_log_news(services: ApiServices, look: Look, words: Words, shown: 
         split = LogPiece((show_missing(Missing(*part.gap)),), None, following)
     else:
         split = split_log(part.content, place, ended=part.ended and at_end)
-    values = {"lines": split.lines, "tail": split.tail, "passed": passed}
+    of_node = LogAsked(node=shown.node).of_node
+    values = {"lines": split.lines, "tail": split.tail, "passed": passed, "of_node": of_node}
     return LogNews(
         text=look.part(words, "live_log.html", job_id=shown.job_id, number=shown.number, **values),
         place=split.place,

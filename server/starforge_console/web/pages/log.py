@@ -11,12 +11,20 @@ from starforge.errors import NotFound
 from starforge.logtext.reading import LogText
 from starforge_console.ledger.views import AttemptRecord
 from starforge_console.web.attachments import build_attachment
-from starforge_console.web.attempts import require_log
+from starforge_console.web.attempts import choose_logs, require_log
 from starforge_console.web.deps import ApiServices, LogReader, Services
 from starforge_console.web.log_files import PIECE_BYTES, LogFile, iterate_file, measure_file
 from starforge_console.web.log_lines import find_attempt
 from starforge_console.web.log_windows import LINES_SHOWN, load_around
-from starforge_console.web.pages.log_view import BEFORE, AskedOfLog, LogView, describe_window, find_error, load_hits
+from starforge_console.web.pages.log_view import (
+    BEFORE,
+    AskedOfLog,
+    LogAsked,
+    LogView,
+    describe_window,
+    find_error,
+    load_hits,
+)
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed
 
@@ -31,40 +39,47 @@ Number = Annotated[int | None, Query(ge=1, le=1_000_000)]
 async def send_part(pages: Pages, services: Services, visit: Signed, job_id: str, asked: AskedOfLog) -> Response:
     """Lines around one, or around the first error, as a fragment; it says where the lines before and after begin."""
     chosen = await _load_attempt(services, job_id, asked.attempt)
-    line = await find_error(services, job_id, chosen) if asked.is_error else asked.line
+    line = await find_error(services, job_id, chosen, asked.node) if asked.is_error else asked.line
     view = LogView(asked=asked)
     if line is not None:
-        window = await load_around(services.logs, chosen.id, line, BEFORE, LINES_SHOWN)
+        logs = await choose_logs(services, job_id, asked.node)
+        window = await load_around(logs, chosen.id, line, BEFORE, LINES_SHOWN)
         view = LogView(asked=asked, target=line, **describe_window(window))
-    return _fragment(pages.look.part(visit.words, "job/log_part.html", log=view, **_names(job_id, chosen)))
+    return _fragment(pages.look.part(visit.words, "job/log_part.html", log=view, **_names(job_id, chosen, asked)))
 
 
 @router.get("/jobs/{job_id}/log/find")
 async def send_hits(pages: Pages, services: Services, visit: Signed, job_id: str, asked: AskedOfLog) -> Response:
     """What a search finds from a byte on, as a fragment that says where to go on."""
     chosen = await _load_attempt(services, job_id, asked.attempt)
-    view = LogView(asked=asked, **(await load_hits(services.logs, chosen.id, asked) if asked.is_search else {}))
-    return _fragment(pages.look.part(visit.words, "job/log_hits.html", log=view, **_names(job_id, chosen)))
+    logs = await choose_logs(services, job_id, asked.node)
+    view = LogView(asked=asked, **(await load_hits(logs, chosen.id, asked) if asked.is_search else {}))
+    return _fragment(pages.look.part(visit.words, "job/log_hits.html", log=view, **_names(job_id, chosen, asked)))
 
 
 @router.get("/jobs/{job_id}/log.txt")
-async def send_log(
+async def send_log(  # noqa: PLR0913 - which log, and how
     services: Services,
     _visit: Signed,
     request: Request,
     job_id: str,
     *,
     attempt: Number = None,
+    node: Annotated[int, Query(ge=0, le=99_999)] = 0,
     rendered: bool = False,
 ) -> Response:
     """All that is here of one attempt's log as a file: as it is shown, or raw, and then a range may be asked for."""
     chosen = await _load_attempt(services, job_id, attempt)
-    name = f"{job_id}-{chosen.number}"
+    logs = await choose_logs(services, job_id, node)
+    name = f"{job_id}-{chosen.number}" + (f"-node-{node}" if node else "")
     if rendered:
-        text, headers = _render(services.logs, chosen.id), build_attachment(f"{name}.txt")
-        return StreamingResponse(text, media_type="text/plain; charset=utf-8", headers=headers)
-    content = await measure_file(services.logs, chosen.id)
-    return _answer_range(services.logs, chosen.id, content, request, build_attachment(f"{name}.log"))
+        return StreamingResponse(
+            _render(logs, chosen.id),
+            media_type="text/plain; charset=utf-8",
+            headers=build_attachment(f"{name}.txt"),
+        )
+    content = await measure_file(logs, chosen.id)
+    return _answer_range(logs, chosen.id, content, request, build_attachment(f"{name}.log"))
 
 
 async def _load_attempt(services: ApiServices, job_id: str, number: int | None) -> AttemptRecord:
@@ -80,8 +95,8 @@ async def _load_attempt(services: ApiServices, job_id: str, number: int | None) 
     return chosen
 
 
-def _names(job_id: str, attempt: AttemptRecord) -> dict[str, object]:
-    return {"job_id": job_id, "number": attempt.number}
+def _names(job_id: str, attempt: AttemptRecord, asked: LogAsked) -> dict[str, object]:
+    return {"job_id": job_id, "number": attempt.number, "of_node": asked.of_node}
 
 
 def _fragment(text: str) -> Response:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Query
 
 from starforge_console.ledger.views import AttemptRecord
+from starforge_console.web.attempts import choose_logs
 from starforge_console.web.deps import ApiServices, LogReader
 from starforge_console.web.diagnosis import find_view
 from starforge_console.web.log_search import Hit, Wanted, search_log
@@ -30,6 +31,12 @@ class LogAsked:
     rank: int | None = None
     start: int = 0
     attempt: int | None = None
+    node: int = 0
+
+    @property
+    def of_node(self) -> str:
+        """What an address adds to stay with this node's log."""
+        return f"&node={self.node}" if self.node else ""
 
     @property
     def is_search(self) -> bool:
@@ -69,9 +76,10 @@ async def parse_log_asked(  # noqa: PLR0913, PLR0917 - one parameter a wish
     rank: Annotated[str, Query(max_length=5, pattern="[0-9]*")] = "",
     start: Annotated[int, Query(alias="from", ge=0, le=LARGEST)] = 0,
     attempt: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+    node: Annotated[int, Query(ge=0, le=99_999)] = 0,
 ) -> LogAsked:
     """The reader's wishes as a page's address tells them; an empty field of the form wishes nothing."""
-    return LogAsked(line, at == "error", find, int(rank) if rank else None, start, attempt)
+    return LogAsked(line, at == "error", find, int(rank) if rank else None, start, attempt, node)
 
 
 AskedOfLog = Annotated[LogAsked, Depends(parse_log_asked)]
@@ -81,8 +89,8 @@ async def load_log(services: ApiServices, job_id: str, attempt: AttemptRecord | 
     """What is to be shown of the attempt's log."""
     if attempt is None or attempt.log_removed_at is not None:
         return LogView(asked=asked)
-    logs = services.logs
-    line = await find_error(services, job_id, attempt) if asked.is_error else asked.line
+    logs = await choose_logs(services, job_id, asked.node)
+    line = await find_error(services, job_id, attempt, asked.node) if asked.is_error else asked.line
     if line is None:
         window = await load_end(logs, attempt.id)
     else:
@@ -91,12 +99,16 @@ async def load_log(services: ApiServices, job_id: str, attempt: AttemptRecord | 
     return LogView(asked=asked, target=line, **describe_window(window), **found)
 
 
-async def find_error(services: ApiServices, job_id: str, attempt: AttemptRecord) -> int | None:
-    """The line that the diagnosis names as the cause, else the first one that speaks of an error."""
-    found = None if attempt.ended_at is None else await find_view(services, job_id, attempt)
+async def find_error(services: ApiServices, job_id: str, attempt: AttemptRecord, node: int = 0) -> int | None:
+    """The line that the diagnosis names as the cause, else the first one that speaks of an error.
+
+    The diagnosis is made from the log of the node that leads.
+    """
+    is_diagnosed = attempt.ended_at is not None and node == 0
+    found = await find_view(services, job_id, attempt) if is_diagnosed else None
     if found is not None and found.line is not None:
         return found.line
-    return await find_first_error(services.logs, attempt.id)
+    return await find_first_error(await choose_logs(services, job_id, node), attempt.id)
 
 
 def describe_window(window: LogWindow) -> dict[str, Any]:

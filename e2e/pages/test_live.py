@@ -136,7 +136,7 @@ def test_following_ends_where_the_reader_scrolls_up_and_search_marks_lines(page:
     expect(page.locator("#log-follow")).to_have_attribute("aria-pressed", "false")
     page.locator("#log-find").fill("loss")
     expect(page.locator("#log mark").first).to_have_text("loss")
-    # The log is long by now: this line is no longer among those that the page opened with, so that the console is asked.
+    # The log is long by now: this line is no longer among those that the page opened with, so the console is asked.
     page.locator("#log-find").fill("tokenizer")
     page.locator("#log-find").press("Enter")
     expect(page.locator("#log mark").first).to_have_text("tokenizer")

@@ -4,7 +4,7 @@ import pytest
 
 from core.tests.cli.conftest import Sf
 from starforge.cli.webhook import describe_standing
-from starforge.contract.webhooks import DeliveryView, WebhookView
+from starforge.contract.webhooks import WebhookView
 
 
 @pytest.mark.usefixtures("server")
@@ -26,9 +26,9 @@ def test_nobody_adds_one_without_signing_in(sf: Sf) -> None:
 
 
 def build_view(outcome: str | None, **members: object) -> WebhookView:
-    last = DeliveryView.model_construct(id="1-7", at=0.0, outcome=outcome)
-    values = {"failing_since": None, "disabled_at": None, "disabled_why": "", "last": last if outcome else None}
-    return WebhookView.model_construct(**{**values, **members})
+    last = {"id": "1-7", "job": None, "state": None, "at": 0.0, "tries": 1, "status": 204, "outcome": outcome}
+    told = {"id": 1, "url": "https://hooks.corp.example/", "events": [], "project": None, "jobs": "own", "user": "ann"}
+    return WebhookView.model_validate({**told, "created_at": 0.0, "last": last if outcome else None, **members})
 
 
 @pytest.mark.parametrize(

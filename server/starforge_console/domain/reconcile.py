@@ -23,6 +23,9 @@ PULL_DEADLINE_S: Final = 600.0
 LIMIT_SLACK_S: Final = 30.0
 """How long after time limit and grace a runner may take before the backend ends its job."""
 
+LAST_STEP: Final = 2**62
+"""As far as steps are counted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wait:
@@ -41,9 +44,13 @@ class NoteGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Apply these reasons, in this order, in one transaction."""
+    """Apply these reasons, in this order, in one transaction.
+
+    `newest_step` is that of the last checkpoint that the runner saw committed; None where there is no telling.
+    """
 
     reasons: tuple[Reason, ...]
+    newest_step: int | None = None
     exit: ExitReason | None = None
     seen: Seen | None = None
     note: str = ""
@@ -139,7 +146,8 @@ def _decide_exited(job: JobInFlight, seen: Seen, record: ExitRecord | None) -> D
     if seen.failure is not None:
         return _decide_failed_start(job, seen, seen.failure)
     why = explain_exit(_build_evidence(job, seen.exit, record))
-    return Move(reasons=(*_catch_up(job.state), why.reason), exit=why, seen=seen, note=why.summary)
+    reasons = (*_catch_up(job.state), why.reason)
+    return Move(reasons=reasons, exit=why, seen=seen, note=why.summary, newest_step=_find_step(record))
 
 
 def _decide_failed_start(job: JobInFlight, seen: Seen, failure: Failure) -> Decision:
@@ -155,7 +163,8 @@ def _decide_failed_start(job: JobInFlight, seen: Seen, failure: Failure) -> Deci
 def _decide_gone(job: JobInFlight, gone: Gone, record: ExitRecord | None) -> Decision:
     if record is not None:
         why = explain_exit(_build_evidence(job, None, record))
-        return Move(reasons=(*_catch_up(job.state), why.reason), exit=why, note=why.summary)
+        reasons = (*_catch_up(job.state), why.reason)
+        return Move(reasons=reasons, exit=why, note=why.summary, newest_step=_find_step(record))
     if job.state is JobState.SUBMITTED:
         return Wait()  # the launch may still be on its way: only a fence closes it
     since, engine = job.attempt.gone_since, job.attempt.gone_engine_started_at
@@ -172,6 +181,13 @@ def _decide_gone(job: JobInFlight, gone: Gone, record: ExitRecord | None) -> Dec
         summary="the container is gone, and it left no exit record",
     )
     return Move(reasons=(Reason.VANISHED,), exit=why, note=why.summary)
+
+
+def _find_step(record: ExitRecord | None) -> int | None:
+    """The step that the record names, if it is one that a trainer could have counted to: jobs may write to it."""
+    if record is None or record.checkpoint is None or not 0 <= record.checkpoint.step <= LAST_STEP:
+        return None
+    return record.checkpoint.step
 
 
 def _build_evidence(job: JobInFlight, engine: Exit | None, record: ExitRecord | None) -> ExitEvidence:

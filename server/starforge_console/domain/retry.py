@@ -1,6 +1,6 @@
 """Whether a failed job runs again, and when one whose launch failed is launched again."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from starforge.contract.states import FREE_OF_CHARGE, DesiredState, Reason
@@ -23,13 +23,16 @@ _NEVER: Final = frozenset({Reason.LAUNCH_REFUSED, Reason.PULL_DENIED, Reason.STA
 class RetryBudget:
     """What the job may still spend.
 
-    `free_used` starts anew only with a retry that the budget pays for, whatever the job commits or writes: in all, a
-    job runs again by itself at most FREE_RETRIES times for each retry that it was given, and once more as often.
+    `free_used` starts anew with a retry that the budget pays for. All of it starts anew with a checkpoint of a later
+    step than any before (`restore_budget`): between two such, a job runs again by itself at most FREE_RETRIES times for
+    each of the retries `given` to it, and once more as often.
     """
 
     retries_left: int
     free_used: int
     attempts: int
+    given: int = 0
+    restored_at_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,18 @@ class RetryPlan:
 
     at: float
     costs_retry: bool
+
+
+def restore_budget(budget: RetryBudget, newest_step: int | None) -> RetryBudget:
+    """The budget after an attempt whose newest committed checkpoint is of that step: whole again if it came further.
+
+    It came further than the attempts before if the step is later than the one at which the budget was last made whole.
+    The waits go on growing with the number of attempts: what commits and fails in quick turns is not repeated faster.
+    """
+    before = budget.restored_at_step
+    if newest_step is None or (before is not None and newest_step <= before):
+        return budget
+    return replace(budget, retries_left=budget.given, free_used=0, restored_at_step=newest_step)
 
 
 def decide_retry(reason: Reason, desired: DesiredState, budget: RetryBudget, now: float) -> RetryPlan | None:

@@ -11,10 +11,10 @@ from starforge.contract.states import ENDED, FREE_OF_CHARGE, DesiredState, JobSt
 from starforge_console.domain.exit_reason import ExitReason
 from starforge_console.domain.job import JobInFlight
 from starforge_console.domain.reconcile import Move
-from starforge_console.domain.retry import RetryPlan, decide_retry
+from starforge_console.domain.retry import RetryBudget, RetryPlan, decide_retry, restore_budget
 from starforge_console.ledger.endings import end_token
 from starforge_console.ledger.moves import Change, Guard, JobRef, move
-from starforge_console.ledger.queue import load_budget
+from starforge_console.ledger.queue import find_newest_step, load_budget
 
 TOKEN_AFTER_END_S: Final = 3600.0
 """How long an attempt may still report after its end."""
@@ -31,11 +31,11 @@ def apply_move(connection: Connection, job: JobInFlight, decision: Move, guard: 
     retry = None
     job_values: dict[str, Any] = {}
     if after is JobState.FAILED:
-        budget = load_budget(connection, job.id)
+        budget = _load_restored(connection, job, decision)
         # What fails while it is to be paused or stopped for a while would have gone on by itself.
         desired = DesiredState.RUN if job.goes_on else job.desired
         retry = decide_retry(decision.reasons[-1], desired, budget, guard.now)
-        job_values = _retry_values(retry, budget.retries_left, budget.free_used)
+        job_values = _retry_values(retry, budget)
     elif after in ENDED and decision.reasons[-1] is not Reason.WINDOW_CLOSED:
         job_values = {"retry_at": None}  # it ended for good before a window could stop it for a while
     change = Change(
@@ -60,12 +60,25 @@ def _state_after(state: JobState, reasons: Sequence[Reason]) -> JobState:
     return state
 
 
-def _retry_values(retry: RetryPlan | None, retries_left: int, free_used: int) -> dict[str, Any]:
-    if retry is None:
-        return {"retry_at": None}
-    if retry.costs_retry:
-        return {"retry_at": retry.at, "retries_left": retries_left - 1, "free_retries": 0}
-    return {"retry_at": retry.at, "free_retries": free_used + 1}
+def _load_restored(connection: Connection, job: JobInFlight, decision: Move) -> RetryBudget:
+    """The job's budget, whole again where its attempt told of a newer checkpoint: itself, or in its record."""
+    told = (find_newest_step(connection, job.attempt.id), decision.newest_step)
+    return restore_budget(
+        load_budget(connection, job.id), max((step for step in told if step is not None), default=None)
+    )
+
+
+def _retry_values(retry: RetryPlan | None, budget: RetryBudget) -> dict[str, Any]:
+    left, free = budget.retries_left, budget.free_used
+    if retry is not None:
+        left, free = (left - 1, 0) if retry.costs_retry else (left, free + 1)
+    at = None if retry is None else retry.at
+    return {
+        "retry_at": at,
+        "retries_left": left,
+        "free_retries": free,
+        "restored_at_step": budget.restored_at_step,
+    }
 
 
 def _seen_values(seen: Seen | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from starforge.errors import Conflict, NotFound
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
 from starforge_console.ledger.fleets import is_deleted
 from starforge_console.ledger.inputs import list_starting_from, write_inputs
-from starforge_console.ledger.kept_tables import diagnoses, removals
+from starforge_console.ledger.kept_tables import diagnoses, idempotency, removals
 from starforge_console.ledger.lineages import Lineage, keep_lineage
 from starforge_console.ledger.moves import enter
 from starforge_console.ledger.pools import write_pools
@@ -24,7 +24,6 @@ from starforge_console.ledger.tables import (
     attempts,
     event_marks,
     events,
-    idempotency,
     jobs,
     lineages,
 )
@@ -84,7 +83,7 @@ def admit(connection: Connection, job: NewJob, key: SubmitKey | None, now: float
     values |= {"pools": write_pools(job.pools), "inputs": write_inputs(job.inputs)}
     values["starts_from"] = start.job if isinstance(start, CheckpointInput) else None
     values["workspace"] = json.loads(job.spec).get("spec", {}).get("workspace", {}).get("digest")
-    values["retries_left"] = values.pop("retries")
+    values["retries_left"] = values["retries_given"] = values.pop("retries")
     lineage: Lineage = values.pop("lineage")
     told = f"the spec of {lineage.rerun_of}, submitted again" if lineage.rerun_of else ""
     enter(connection, values, Reason.ADMITTED, now, told)

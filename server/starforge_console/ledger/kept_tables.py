@@ -1,8 +1,8 @@
-"""Tables of what is kept for a while: examples that jobs report, what retention removed, why attempts failed."""
+"""Tables of what is kept for a while: examples of jobs, what retention removed, why runs failed, keys of submits."""
 
 from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, LargeBinary, Table, Text
 
-from starforge_console.ledger.tables import ledger, series
+from starforge_console.ledger.tables import Serial, ledger, series
 
 removals = Table(
     "removals",
@@ -45,3 +45,14 @@ samples = Table(
     Index("ix_samples_job_id_name_step", "job_id", "name", "step"),
 )
 """Rows of text that a job reported at a step."""
+
+idempotency = Table(
+    "idempotency",
+    ledger,
+    Column("user_id", Serial, ForeignKey("users.id"), primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("body_digest", Text, nullable=False),
+    Column("job_id", Text, nullable=False),
+    Column("at", Float, nullable=False),
+)
+"""What was answered to the keys under which people submitted."""

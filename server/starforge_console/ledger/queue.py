@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
@@ -19,7 +19,7 @@ from starforge_console.ledger.maintenance import find_maintenance
 from starforge_console.ledger.moves import Change, Guard, JobRef, move
 from starforge_console.ledger.nodes import is_draining
 from starforge_console.ledger.pools import read_pools
-from starforge_console.ledger.tables import attempts, jobs
+from starforge_console.ledger.tables import attempt_outputs, attempts, jobs
 
 _IDS_AT_ONCE: Final = 500
 """Databases bound how many values one statement may carry."""
@@ -156,10 +156,24 @@ def dequeue(connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: 
 
 def load_budget(connection: Connection, job_id: JobId) -> RetryBudget:
     """What the job may still spend on retries."""
+    spent = (jobs.c.retries_left, jobs.c.free_retries, jobs.c.attempt_number)
     row = connection.execute(
-        select(jobs.c.retries_left, jobs.c.free_retries, jobs.c.attempt_number).where(jobs.c.id == job_id)
+        select(*spent, jobs.c.retries_given, jobs.c.restored_at_step).where(jobs.c.id == job_id)
     ).one()
-    return RetryBudget(retries_left=row.retries_left, free_used=row.free_retries, attempts=row.attempt_number)
+    return RetryBudget(
+        retries_left=row.retries_left,
+        free_used=row.free_retries,
+        attempts=row.attempt_number,
+        given=row.retries_given,
+        restored_at_step=row.restored_at_step,
+    )
+
+
+def find_newest_step(connection: Connection, attempt: AttemptId) -> int | None:
+    """The highest step of a checkpoint that the attempt has told of as committed; None without any."""
+    told = (attempt_outputs.c.attempt == attempt) & (attempt_outputs.c.kind == "checkpoint")
+    newest: int | None = connection.execute(select(func.max(attempt_outputs.c.step)).where(told)).scalar_one()
+    return newest
 
 
 def list_due_retries(connection: Connection, now: float) -> tuple[Sequence[JobRef], float | None]:

@@ -11,11 +11,10 @@ from starforge.contract.states import ENDED, JobState
 from starforge.wording import describe_bytes
 from starforge_console.domain.inputs import CheckpointInput
 from starforge_console.domain.retention import AttemptFacts, JobFacts, Kind, Removal, find_hold
-from starforge_console.ledger.kept_tables import removals
+from starforge_console.ledger.kept_tables import idempotency, removals
 from starforge_console.ledger.moves import note_timeline
 from starforge_console.ledger.tables import (
     attempts,
-    idempotency,
     jobs,
     join_tokens,
     log_segments,

@@ -165,6 +165,9 @@ jobs = Table(
     Column("wished_for", Text),
     # Once it is paused, or stopped by a window, it goes on by itself as soon as it may.
     Column("goes_on", Boolean, nullable=False, server_default=false()),
+    # What `retries_left` is again once an attempt has committed a checkpoint of a later step than `restored_at_step`.
+    Column("retries_given", Integer, nullable=False, server_default="0"),
+    Column("restored_at_step", BigInteger),
     Index("ix_jobs_state_submitted_at", "state", "submitted_at"),
     Index("ix_jobs_submitted_at_id", "submitted_at", "id"),
     # Few of many: those that go on by themselves.
@@ -236,16 +239,6 @@ events = Table(
     Column("count", Integer, nullable=False),
     Index("ix_events_job_id_number", "job_id", "number"),
     sqlite_autoincrement=True,
-)
-
-idempotency = Table(
-    "idempotency",
-    ledger,
-    Column("user_id", Serial, ForeignKey("users.id"), primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("body_digest", Text, nullable=False),
-    Column("job_id", Text, nullable=False),
-    Column("at", Float, nullable=False),
 )
 
 event_marks = Table(

@@ -78,7 +78,7 @@ def wish_retry(connection: Connection, job_id: JobId, retries: int, guard: Guard
 
     """
     row = _load(connection, job_id)
-    budget = {"retries_left": retries, "free_retries": 0}
+    budget = {"retries_left": retries, "retries_given": retries, "free_retries": 0}
     return _carry_out(connection, row, decide_retry_by_user(_standing(row)), Change(note=note, job=budget), guard)
 
 

@@ -1,9 +1,11 @@
 """Whether a failed job runs again, and when what could not be launched is launched again."""
 
+import pytest
+
 from starforge.contract.ids import JobId
 from starforge.contract.states import DesiredState, Reason
 from starforge_console.domain.job import QueuedJob
-from starforge_console.domain.retry import FREE_RETRIES, RetryBudget, decide_hold, decide_retry
+from starforge_console.domain.retry import FREE_RETRIES, RetryBudget, decide_hold, decide_retry, restore_budget
 
 NOW = 50.0
 
@@ -33,7 +35,7 @@ def test_infrastructure_that_fails_for_ever_is_not_retried_for_ever() -> None:
 
 
 def test_faults_and_failures_in_any_order_end_after_a_bounded_count_of_attempts() -> None:
-    # As the ledger keeps it: a paid retry takes one away and starts the free ones anew, nothing else does.
+    # As the ledger keeps it, without progress: a paid retry takes one away and starts the free ones anew.
     left, free, attempts, reasons = 3, 0, 1, [Reason.INTERRUPTED, Reason.EXITED_NONZERO]
     for _ in range(1000):
         plans = [decide_retry(reason, DesiredState.RUN, budget(left, free, attempts), NOW) for reason in reasons]
@@ -43,6 +45,38 @@ def test_faults_and_failures_in_any_order_end_after_a_bounded_count_of_attempts(
         left, free = (left - 1, 0) if plan.costs_retry else (left, free + 1)
         attempts += 1
     assert attempts == 1 + 3 + FREE_RETRIES * (3 + 1)
+
+
+def test_a_newer_checkpoint_makes_the_budget_whole_and_the_free_retries_too() -> None:
+    spent = RetryBudget(retries_left=0, free_used=FREE_RETRIES, attempts=12, given=3, restored_at_step=100)
+    whole = restore_budget(spent, 101)
+    assert whole == RetryBudget(retries_left=3, free_used=0, attempts=12, given=3, restored_at_step=101)
+    assert decide_retry(Reason.EXITED_NONZERO, DesiredState.RUN, whole, NOW) is not None
+    assert decide_retry(Reason.INTERRUPTED, DesiredState.RUN, whole, NOW) is not None
+    assert decide_retry(Reason.EXITED_NONZERO, DesiredState.RUN, spent, NOW) is None
+
+
+@pytest.mark.parametrize(("before", "newest"), [(None, None), (100, None), (100, 99), (100, 100)])
+def test_what_came_no_further_than_before_restores_nothing(before: int | None, newest: int | None) -> None:
+    spent = RetryBudget(retries_left=0, free_used=5, attempts=12, given=3, restored_at_step=before)
+    assert restore_budget(spent, newest) == spent
+
+
+def test_a_first_checkpoint_counts_whatever_its_step() -> None:
+    spent = RetryBudget(retries_left=0, free_used=5, attempts=2, given=3)
+    assert restore_budget(spent, 0).retries_left == 3
+
+
+def test_a_job_that_was_given_no_retries_gets_none_by_its_checkpoints() -> None:
+    whole = restore_budget(RetryBudget(retries_left=0, free_used=0, attempts=2), 7)
+    assert decide_retry(Reason.EXITED_NONZERO, DesiredState.RUN, whole, NOW) is None
+
+
+def test_what_commits_and_fails_in_quick_turns_is_not_repeated_faster() -> None:
+    budget_after = restore_budget(RetryBudget(retries_left=0, free_used=0, attempts=20, given=1), 7)
+    plan = decide_retry(Reason.EXITED_NONZERO, DesiredState.RUN, budget_after, NOW)
+    assert plan is not None
+    assert plan.at == NOW + 600.0
 
 
 def test_the_jobs_own_failure_is_retried_only_within_its_budget() -> None:

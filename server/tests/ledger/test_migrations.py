@@ -85,7 +85,10 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             for index in ("starts_from", "workspace", "retry_at"):
                 connection.exec_driver_sql(f"DROP INDEX ix_jobs_{index}")
             later_columns = {
-                "jobs": ("waiting", "inputs", "starts_from", "workspace", "image_digest", "wished_for", "goes_on"),
+                "jobs": (
+                    *("waiting", "inputs", "starts_from", "workspace", "image_digest", "wished_for", "goes_on"),
+                    *("retries_given", "restored_at_step"),
+                ),
                 "users": ("team",),
                 "attempts": ("capsule_digest", "runner_digest", "image_digest"),
             }

@@ -1,1 +1,1 @@
-"""How console and node recognise each other: one certificate a side, and signatures of the node's key."""
+"""Who is trusted: between console and node one certificate a side, and signatures; elsewhere the system's authorities."""

@@ -19,8 +19,12 @@ from starforge_console.web.deps import LogReader
 SEARCHED_BYTES: Final = 32 << 20
 """So much is looked through for one request, at most."""
 ODD_COSTS: Final = 4
-"""Lines that have to be rendered take so many times longer, and count for so many times their bytes."""
+"""Where some lines are shown otherwise than they were written, all take so many times longer to be told apart."""
+LOOK_COSTS: Final = 256
+"""A line that has to be rendered counts for so many bytes beside its own, however short it is."""
 _PIECE_BYTES: Final = 1 << 20
+_SLICE_BYTES: Final = 128 << 10
+"""How much has cost too much is asked after so many bytes."""
 _LINE_BYTES: Final = 8 << 20
 """What is longer without a line's end is searched in pieces of this size."""
 _BEFORE: Final = 120
@@ -87,7 +91,8 @@ async def search_log(logs: LogReader, attempt: str, wanted: Wanted, from_byte: i
             await asyncio.to_thread(scan.feed, b"", is_last=True)
             scan.number, scan.offset = await logs.number_of(attempt, part.next_offset), part.next_offset
         elif part.content or at_end:
-            cost += await asyncio.to_thread(scan.feed, part.content, is_last=at_end and part.ended)
+            is_last = at_end and part.ended
+            cost += await asyncio.to_thread(scan.feed_slowly, part.content, SEARCHED_BYTES - cost, is_last=is_last)
         at = part.next_offset
         if scan.stopped_at is not None or at_end or cost >= SEARCHED_BYTES:
             break
@@ -109,16 +114,29 @@ class _Scan:
     hits: list[Hit] = field(default_factory=list)
     stopped_at: int | None = None
 
+    def feed_slowly(self, content: bytes, most: int, *, is_last: bool) -> int:
+        """`feed` in slices, until it is through or has cost about `most`; then it stops where the next line begins."""
+        cost = 0
+        for begin in range(0, len(content) or 1, _SLICE_BYTES):
+            end = begin + _SLICE_BYTES
+            cost += self.feed(content[begin:end], is_last=is_last and end >= len(content))
+            if self.stopped_at is not None or end >= len(content):
+                break
+            if cost >= most:
+                self.stopped_at = self.offset
+                break
+        return cost
+
     def feed(self, content: bytes, *, is_last: bool) -> int:
         """Look through the lines that end in `content`, or all of it if it `is_last`; gives the cost, in bytes."""
         block = self.rest + content
         cut = len(block) if is_last or len(block) > _LINE_BYTES else block.rfind(b"\n") + 1
         block, self.rest = block[:cut], block[cut:]
         is_plain = _is_plain(block)
-        counted, number = 0, self.number
+        counted, number, looks = 0, self.number, 0
         for begin, end in self._list_candidates(block, is_plain=is_plain):
             number, counted = number + block.count(b"\n", counted, begin), begin
-            hit = _look(block[begin:end], (number, self.offset + begin), self.wanted)
+            hit, looks = _look(block[begin:end], (number, self.offset + begin), self.wanted), looks + 1
             if hit is None:
                 continue
             self.hits.append(hit)
@@ -127,7 +145,7 @@ class _Scan:
                 break
         self.number += block.count(b"\n")
         self.offset += len(block)
-        return len(content) * (1 if is_plain else ODD_COSTS)
+        return len(content) * (1 if is_plain else ODD_COSTS) + looks * LOOK_COSTS
 
     def _list_candidates(self, block: bytes, *, is_plain: bool) -> Iterable[tuple[int, int]]:
         """Where lines begin and end that may be wanted."""

@@ -19,6 +19,7 @@ _PIECE_BYTES: Final = 256 << 10
 _ERROR_LOOK_BYTES: Final = 64 << 20
 _HITS_A_STEP: Final = 200
 _MENTIONS_AT_MOST: Final = 4000
+_STEPS_AT_MOST: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,9 @@ async def find_first_error(logs: LogReader, attempt: str) -> int | None:
     state = await logs.read_part(attempt, 0, 0)
     at: int | None = max(0, state.received_to - _ERROR_LOOK_BYTES)
     mentions: list[Hit] = []
-    while at is not None and len(mentions) < _MENTIONS_AT_MOST:
+    for _ in range(_STEPS_AT_MOST):
+        if at is None or len(mentions) >= _MENTIONS_AT_MOST:
+            break
         found = await search_log(logs, attempt, Wanted(errors=True), at, _HITS_A_STEP)
         sure = next((hit for hit in found.hits if is_surely_error(hit.text)), None)
         if sure is not None:

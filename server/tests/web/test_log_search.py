@@ -126,3 +126,29 @@ def test_lines_that_speak_of_errors_are_found() -> None:
 def test_a_text_that_goes_over_a_lines_end_is_in_no_line_and_the_search_ends(content: bytes, text: str) -> None:
     found = search(logs_of(content), Wanted(text=text))
     assert (found.hits, found.next_offset) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        (b"[e]\n", Wanted(errors=True)),
+        (b"\x07\n", Wanted(text="two")),
+        ("\u00e9\n".encode(), Wanted(text="\u00f6")),
+        (b"e\n", Wanted(text="e", errors=True)),
+    ],
+)
+def test_short_lines_that_must_be_looked_at_one_by_one_end_an_answer_soon(line: bytes, wanted: Wanted) -> None:
+    content = line * ((2 << 20) // len(line))
+    found = search(logs_of(content), wanted)
+    assert found.hits == ()
+    assert found.next_offset is not None
+    assert found.searched_to < len(content) // 2
+    later = search(logs_of(content), wanted, found.next_offset)
+    assert later.searched_from == found.searched_to < later.searched_to
+
+
+def test_a_search_that_stops_early_again_and_again_finds_every_line_once() -> None:
+    content = b"[e]\n" * 300_000 + b"an error here\n" + b"[e]\n" * 300_000 + b"KeyError: 'x'\n"
+    hits = search_all(content, Wanted(errors=True), 200)
+    assert [hit.number for hit in hits] == [300_001, 600_002]
+    assert [content[hit.offset :].split(b"\n")[0] for hit in hits] == [b"an error here", b"KeyError: 'x'"]

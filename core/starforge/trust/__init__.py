@@ -1,1 +1,1 @@
-"""Who is trusted: between console and node one certificate a side, and signatures; elsewhere the system's authorities."""
+"""Who is trusted: between console and node one certificate a side, and signatures; elsewhere what the system trusts."""

@@ -19,6 +19,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from starforge.contract.canonical import Json
 from starforge.recipes.faults import Fault, Place
+from starforge.recipes.lookalikes import find_lookalikes
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -36,10 +37,6 @@ _OLD_TEXT: Final = re.compile(
     r"[-+]?[0-9]+_[0-9_]*|[-+]?[1-9][0-9]*(:[0-5]?[0-9])+|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?"
 )
 _CUT_NUMBER: Final = re.compile(r"[1-9][0-9]*\.[0-9]+0")
-_LOOKALIKES: Final = {
-    "\uff1a": ":", "\uff0c": ",", "\uff0d": "-", "\u201c": '"', "\u201d": '"', "\uff03": "#",
-    "\u3000": "a space", "\uff3b": "[", "\uff3d": "]", "\uff5b": "{", "\uff5d": "}", "\u2013": "-",
-}  # fmt: skip
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 
@@ -114,7 +111,8 @@ def read_yaml(content: bytes, file: str) -> Document:
     if node is None:
         return document
     if not isinstance(node, MappingNode):
-        document.faults.append(Fault("yaml_not_a_map", "the file must hold keys and values", _place(document, node)))
+        not_a_map = Fault("yaml_not_a_map", "the file must hold keys and values", _place(document, node))
+        document.faults += _list_lookalikes(text, file) or [not_a_map]
         return document
     document.value = _Builder(document).build_root(node)
     return document
@@ -150,7 +148,7 @@ def _compose(text: str, document: Document) -> Node | None:
     try:
         composed: Node | None = reader.compose(io.StringIO(text))
     except MarkedYAMLError as error:
-        document.faults.append(_syntax_fault(error, text, document.file))
+        document.faults += _list_syntax_faults(error, text, document.file)
         return None
     except YAMLError as error:
         message = " ".join(str(error).split())
@@ -162,29 +160,29 @@ def _compose(text: str, document: Document) -> Node | None:
     return composed
 
 
-def _syntax_fault(error: MarkedYAMLError, text: str, file: str) -> Fault:
+def _list_syntax_faults(error: MarkedYAMLError, text: str, file: str) -> list[Fault]:
     mark = error.problem_mark or error.context_mark
     place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
     problem = str(error.problem or error.context or "not YAML")
     if "another document" in problem:
-        return Fault("yaml_documents", "one document is expected, a second one begins here", place, "remove '---'")
-    lookalike = _find_lookalike(text, place.line or 1)
-    if lookalike is not None:
-        line, column, character = lookalike
-        message = f"full-width or typographic {character!r} (not YAML's own sign)"
-        return Fault("yaml_lookalike", message, Place(file, line, column), f"write {_LOOKALIKES[character]!r}")
+        return [Fault("yaml_documents", "one document is expected, a second one begins here", place, "remove '---'")]
+    if lookalikes := _list_lookalikes(text, file):
+        return lookalikes
     if "\\t" in problem:
-        return Fault("yaml_tab", "a tab is used for indentation", place, "indent with spaces")
-    return Fault("yaml_syntax", problem, place)
+        return [Fault("yaml_tab", "a tab is used for indentation", place, "indent with spaces")]
+    return [Fault("yaml_syntax", problem, place)]
 
 
-def _find_lookalike(text: str, last_line: int) -> tuple[int, int, str] | None:
-    for number, line in enumerate(text.splitlines()[:last_line], start=1):
-        code = line.split(" #", 1)[0]
-        for column, character in enumerate(code, start=1):
-            if character in _LOOKALIKES and not line.lstrip().startswith("#"):
-                return number, column, character
-    return None
+def _list_lookalikes(text: str, file: str) -> list[Fault]:
+    return [
+        Fault(
+            "yaml_lookalike",
+            f"full-width or typographic {found.sign!r} (not YAML's own sign)",
+            Place(file, found.line, found.column),
+            f"write {found.meant!r}",
+        )
+        for found in find_lookalikes(text)
+    ]
 
 
 def _place(document: Document, node: Node) -> Place:
@@ -319,12 +317,15 @@ class _Builder:
     def _build_float(self, text: str, node: Node) -> _Value:
         if not _FLOAT.fullmatch(text):
             if text.lower().lstrip("+-") in {".inf", ".nan"}:
-                self._fault("yaml_not_finite", f"{text} is no number that a job can be given", node)
+                hint = "write a number, or leave it out where there is no limit"
+                self._fault("yaml_not_finite", f"{text} is no number that a job can be given", node, hint)
                 return _Broken.VALUE
             return text
         number = float(text)
         if not math.isfinite(number):
-            self._fault("yaml_not_finite", f"{text} is too large for a number", node)
+            self._fault(
+                "yaml_not_finite", f"{text} is too large for a number", node, "write a smaller one, or quote it"
+            )
             return _Broken.VALUE
         return number
 

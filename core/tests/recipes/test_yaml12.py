@@ -1,3 +1,8 @@
+import time
+
+import pytest
+
+from starforge.recipes.lookalikes import find_lookalikes
 from starforge.recipes.yaml12 import Document, read_yaml
 
 
@@ -54,6 +59,36 @@ def test_a_full_width_colon_is_blamed_where_it_stands_not_where_reading_fails() 
     fault = read("learning_rate\uff1a 1.0e-5\nreport_to\uff1a\n  \uff0d wandb\nname: “exp1”\n").faults[0]
     assert (fault.code, fault.place.line, fault.place.column) == ("yaml_lookalike", 1, 14)
     assert fault.hint == "write ':'"
+
+
+def test_every_sign_that_only_looks_like_yamls_own_is_named_at_once() -> None:
+    faults = read(
+        "learning_rate\uff1a 1.0e-5\nreport_to\uff1a\n  \uff0d wandb\nname: “exp1”\nsizes: [1\uff0c 2]\n"
+    ).faults
+    assert [(fault.place.line, fault.place.column, fault.hint) for fault in faults] == [
+        (1, 14, "write ':'"),
+        (2, 10, "write ':'"),
+        (3, 3, "write '-'"),
+        (4, 7, "write '\"'"),
+        (5, 10, "write ','"),
+    ]
+
+
+def test_a_file_of_one_key_with_a_full_width_colon_is_told_of_that() -> None:
+    assert codes("learning_rate\uff1a1.0e-5\n") == ["yaml_lookalike"]
+
+
+def test_signs_of_another_language_within_texts_are_not_blamed_for_another_fault() -> None:
+    text = (
+        'system: "你好\uff0c世界\uff1a请回答\uff03"\nnote: 请回答\uff1a好\uff0c“是”\n# 注意\uff1a\u201c列表\u201d\n'
+        "prompt: |\n  temperature\uff1a好\nbroken: [1, 2\nnext: 3\n"
+    )
+    (fault,) = read(text).faults
+    assert (fault.code, fault.place.line) == ("yaml_syntax", 7)
+
+
+def test_a_number_that_is_none_is_refused_with_what_to_do() -> None:
+    assert all(fault.hint for fault in read("a: .inf\nb: .nan\nc: 1e999\n").faults)
 
 
 def test_a_second_document_is_refused() -> None:
@@ -131,3 +166,11 @@ def test_plain_scalars_that_people_mean_differently_are_noted() -> None:
         ("g", 0): ("word", "false"),
         ("g", 1): ("text", ""),
     }
+
+
+@pytest.mark.parametrize("line", ["[", '"\\', "\u3000", " ", "- ", "- \u3000", " #", "[\uff0c", ": |", "a\uff1a"])
+def test_a_hostile_file_is_told_of_in_bounded_time(line: str) -> None:
+    text = "".join(line * (498 // len(line)) + "\n" for _ in range(1000))
+    begun = time.process_time()
+    find_lookalikes(text)
+    assert time.process_time() - begun < 2

@@ -35,9 +35,9 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def serve(folder: Path, room: Room | None = None) -> AsyncIterator[Served]:
+async def serve(folder: Path, room: Room | None = None, nodes: int = 1) -> AsyncIterator[Served]:
     async with open_site(folder) as site:
-        attempt = await site.start_attempt(hash_token(TOKEN))
+        attempt = await site.start_attempt(hash_token(TOKEN), nodes)
         presence = Presence(site.clock)
         services = IngestServices(
             receiver=site.receiver,

@@ -1,11 +1,15 @@
 """Attempts over several nodes: what each node prints is a log of its own, and none of it is lost."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from core.tests.runner.support.attempt import Attempt
 from server.tests.ingest.builders import Site, ended, open_site, run, write_exit
+from server.tests.ingest.http import TOKEN, serve
 from server.tests.ledger.builders import apply
+from starforge.contract import capsule
 from starforge.contract.states import Reason
 from starforge.errors import NotFound
 from starforge_console.ingest.backfill import Backfill
@@ -15,6 +19,7 @@ from starforge_console.ingest.presence import Presence
 from starforge_console.ledger.endings import list_unclean
 from starforge_console.ledger.reports import ReportingAttempt, find_grant, list_reporting
 
+PRINT = "for i in $(seq 3000); do echo node $FORGE_NODE_RANK line $i; done"
 FIRST, SECOND, THIRD = b"rank 0: step 1\n" * 3, b"rank 8: step 1\nrank 8: CUDA error\n", b"x" * (3 << 20)
 
 
@@ -103,3 +108,37 @@ def test_the_spools_of_silent_nodes_are_read_while_they_run(tmp_path: Path) -> N
             assert await site.log_bytes(attempt, "log-1") == SECOND
 
     run(_scenario())
+
+
+def test_of_two_real_runners_nothing_is_lost_and_each_line_is_of_its_node(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with serve(tmp_path, nodes=2) as served:
+            site, attempt = served.site, served.attempt
+            runners = Attempt(site.storage.attempt(attempt.id).root)
+            try:
+                await asyncio.to_thread(_run_both, runners, attempt, served.url)
+                await _check_both(site, attempt)
+                finaliser = Finaliser(site.receiver, site.stores, site.storage, site.clock, {})
+                await finaliser.finalise(ended(attempt))
+                await _check_both(site, attempt)
+            finally:
+                runners.close()
+
+    run(_scenario())
+
+
+def _run_both(runners: Attempt, attempt: ReportingAttempt, url: str) -> None:
+    runners.secret("ingest-token", TOKEN)
+    runners.prepare("bash", "-c", PRINT, node_count=2, attempt=attempt.id, ingest=capsule.Ingest(url))
+    runners.environment = {capsule.ENV_ATTEMPT: attempt.id, capsule.ENV_NODE_RANK: "1"}
+    follower = runners.start()
+    runners.environment |= {capsule.ENV_NODE_RANK: "0"}
+    assert runners.run() == 0, runners.stderr
+    follower.communicate(timeout=30)
+    assert follower.returncode == 0
+
+
+async def _check_both(site: Site, attempt: ReportingAttempt) -> None:
+    for node, stream in enumerate(("log", "log-1")):
+        lines = (await site.log_bytes(attempt, stream)).decode().splitlines()
+        assert lines == [f"node {node} line {number}" for number in range(1, 3001)]

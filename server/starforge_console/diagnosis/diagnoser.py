@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from starforge.contract.capsule import ExitRecord
 from starforge.contract.ids import AttemptId
 from starforge.contract.states import Reason
-from starforge.diagnosis.answer import RULES_VERSION, Ending, KnownExit
+from starforge.diagnosis.answer import RULES_VERSION, Diagnosis, Ending, KnownExit
 from starforge.diagnosis.diagnose import diagnose_window
 from starforge_console.clock import Clock
 from starforge_console.diagnosis.logs import PartReader, load_window
+from starforge_console.domain.masking import Words, mask_text
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.diagnoses import (
     AttemptEnding,
@@ -40,6 +41,7 @@ _ENDINGS: Final[Mapping[Reason, Ending]] = MappingProxyType(
         Reason.NO_CAPACITY: Ending.INTERRUPTED,
     }
 )
+_NO_WORDS: Final = Words(())
 _TOLD_BY_LOG: Final = frozenset({Reason.EXITED_NONZERO, Reason.OUT_OF_MEMORY, Reason.START_FAILED, Reason.VANISHED})
 
 
@@ -67,7 +69,7 @@ class Diagnoser:
         if ending is None or ending.reason is None:
             return None
         window = await load_window(self.logs, attempt)
-        found = await asyncio.to_thread(diagnose_window, window, build_known_exit(ending))
+        found = mask_diagnosis(await asyncio.to_thread(diagnose_window, window, build_known_exit(ending)))
         kept = KeptDiagnosis(rules_version=RULES_VERSION, at=self.clock.now(), answer=found.to_json())
         await self.ledger.write(lambda c: keep_diagnosis(c, attempt, kept))
         if found.is_diagnosed and ending.reason in _TOLD_BY_LOG:
@@ -98,6 +100,21 @@ class DiagnosedRecords:
         left = await self._records.finalise(attempt)
         await self._diagnoser.diagnose(attempt.id)
         return left
+
+
+def mask_diagnosis(found: Diagnosis) -> Diagnosis:
+    """What is told of a line of the log, without what has the shape of a token: it goes further than the log does."""
+
+    def mask(text: str) -> str:
+        return mask_text(text, _NO_WORDS)
+
+    return replace(
+        found,
+        summary=mask(found.summary),
+        advice=mask(found.advice),
+        spot=None if found.spot is None else replace(found.spot, text=mask(found.spot.text)),
+        facts=MappingProxyType({name: mask(text) for name, text in found.facts.items()}),
+    )
 
 
 def build_known_exit(ending: AttemptEnding) -> KnownExit:

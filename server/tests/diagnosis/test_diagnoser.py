@@ -65,6 +65,24 @@ def test_the_note_of_the_job_says_it_once(console: ConsoleUnderTest, headers: di
     assert note.count("The GPU's memory was not enough.") == 1
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"FileNotFoundError: [Errno 2] No such file or directory: '/data/hf_{'a1B2' * 8}/x'",
+        f"ModuleNotFoundError: No module named 'hf_{'a1B2' * 8}'",
+        f"RuntimeError: nothing known: Bearer {'a1B2' * 8}",
+    ],
+)
+def test_what_a_diagnosis_quotes_holds_no_token(console: ConsoleUnderTest, headers: dict[str, str], line: str) -> None:
+    log = f'Traceback (most recent call last):\n  File "<x>.py", line 1\n{line}\n'.encode()
+    job, attempt = fail(console, headers, log, Reason.EXITED_NONZERO)
+    asyncio.run(console.services.diagnoser.diagnose(attempt))
+    told = console.client(headers).get(f"/api/v1/jobs/{job}/diagnosis").text
+    note = console.ledger.read_now(lambda c: load_job(c, job)).note
+    assert "***" in told
+    assert "a1B2a1B2" not in told + note
+
+
 def test_a_line_that_ends_as_a_sentence_is_joined_to_the_cause_without_a_second_stop(
     console: ConsoleUnderTest, headers: dict[str, str]
 ) -> None:

@@ -14,8 +14,8 @@ from starforge.recipes.model import ParameterType
 from starforge.wording import TIME_UNITS
 from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.gates import GATES
-from starforge_console.domain.progress import Cause
 from starforge_console.domain.opening import KINDS
+from starforge_console.domain.progress import Cause
 from starforge_console.domain.retention import Kind
 from starforge_console.settings.console import FleetKind
 from starforge_console.web.i18n.words import CHINESE, ENGLISH, choose_language, load_words

@@ -330,11 +330,6 @@ class ExitRecord(Record):
     last_line: Optional[str] = None
 
 
-def log_stream(rank: int) -> str:
-    """Name the stream of what node `rank` prints; node 0 leads, and its log is the attempt's."""
-    return STREAM_LOG if rank == 0 else f"{STREAM_LOG}-{rank}"
-
-
 def node_directory(rank: int) -> str:
     """Name the directory of node `rank` below the attempt's; node 0 leads."""
     return f"node-{rank}"

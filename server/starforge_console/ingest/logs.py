@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from starforge.contract.capsule import STREAM_LOG, log_stream
-from starforge_console.ingest.streams import Stores
+from starforge.contract.capsule import STREAM_LOG
+from starforge_console.ingest.streams import Stores, log_stream
 from starforge_console.ledger.log_index import (
     find_segment_of_byte,
     find_segment_of_end,
@@ -64,6 +64,21 @@ class LinePlace:
     offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read up to `end`, with a marker in the place of what is `missing`.
+
+    `resumes_at` is where bytes are here again, where those before `end` are missing.
+    """
+
+    content: bytes
+    end: int
+    missing: tuple[Range, ...]
+    resumes_at: int
+    received_to: int
+    ended: bool
+
+
 class Logs:
     """The logs that were received."""
 
@@ -79,39 +94,25 @@ class Logs:
 
     async def read_log(self, attempt: str, from_byte: int, limit_bytes: int) -> LogSlice:
         """At most `limit_bytes` of the attempt's log from `from_byte` on; empty when there are none yet."""
-        received_to, ended = await self._series.read(lambda c: stream_state(c, attempt, self._stream))
-        end = min(received_to, from_byte + limit_bytes)
-        if from_byte >= end:
-            return LogSlice(content=b"", next_offset=from_byte, received_to=received_to, ended=ended)
-        segments = await self._series.read(
-            lambda c: list_segments(c, attempt, self._stream, from_byte, SEGMENTS_A_READ)
+        read = await self._load(attempt, from_byte, limit_bytes)
+        return LogSlice(
+            content=read.content,
+            next_offset=read.end,
+            received_to=read.received_to,
+            ended=read.ended,
+            missing=read.missing,
         )
-        if len(segments) == SEGMENTS_A_READ:
-            end = min(end, segments[-1].to_byte)
-        content, missing = await asyncio.to_thread(_read, self._root, segments, (from_byte, end))
-        return LogSlice(content=content, next_offset=end, received_to=received_to, ended=ended, missing=missing)
 
     async def read_part(self, attempt: str, from_byte: int, limit_bytes: int) -> LogPart:
         """At most `limit_bytes` of the attempt's log from `from_byte` on, or what is missing there."""
-        received_to, ended = await self._series.read(lambda c: stream_state(c, attempt, self._stream))
-        end = min(received_to, from_byte + limit_bytes)
-        if from_byte >= end:
-            return LogPart(content=b"", next_offset=from_byte, received_to=received_to, ended=ended)
-        segments = await self._series.read(
-            lambda c: list_segments(c, attempt, self._stream, from_byte, SEGMENTS_A_READ)
-        )
-        end = min(end, segments[-1].to_byte) if len(segments) == SEGMENTS_A_READ else end
-        content, missing = await asyncio.to_thread(_read, self._root, segments, (from_byte, end))
-        if not missing:
-            return LogPart(content=content, next_offset=end, received_to=received_to, ended=ended)
-        first, behind = missing[0]
-        if first > from_byte:
+        read = await self._load(attempt, from_byte, limit_bytes)
+        content, following, gap = read.content, read.end, None
+        if read.missing:
+            first, behind = read.missing[0]
+            following = first if first > from_byte else read.resumes_at if behind == read.end else behind
+            gap = (first, following) if first == from_byte else None
             content = content[: first - from_byte]
-            return LogPart(content=content, next_offset=first, received_to=received_to, ended=ended)
-        if behind == end:
-            following = next((segment.from_byte for segment in segments if segment.from_byte >= end), None)
-            behind = following if following is not None else received_to if len(segments) < SEGMENTS_A_READ else end
-        return LogPart(content=b"", next_offset=behind, received_to=received_to, ended=ended, gap=(first, behind))
+        return LogPart(content=content, next_offset=following, received_to=read.received_to, ended=read.ended, gap=gap)
 
     async def find_line(self, attempt: str, number: int) -> LinePlace | None:
         """Where line `number` begins, or the first one behind it that is here; None when the log ends before it."""
@@ -155,6 +156,19 @@ class Logs:
 
     async def _list_segments(self, attempt: str, from_byte: int, most: int) -> Sequence[Segment]:
         return await self._series.read(lambda c: list_segments(c, attempt, self._stream, from_byte, most))
+
+    async def _load(self, attempt: str, from_byte: int, limit_bytes: int) -> "_Read":
+        received_to, ended = await self._series.read(lambda c: stream_state(c, attempt, self._stream))
+        end = min(received_to, from_byte + limit_bytes)
+        if from_byte >= end:
+            return _Read(b"", from_byte, (), from_byte, received_to, ended)
+        segments = await self._list_segments(attempt, from_byte, SEGMENTS_A_READ)
+        is_all = len(segments) < SEGMENTS_A_READ
+        end = end if is_all else min(end, segments[-1].to_byte)
+        content, missing = await asyncio.to_thread(_read, self._root, segments, (from_byte, end))
+        later = (segment.from_byte for segment in segments if segment.from_byte >= end)
+        resumes_at = next(later, received_to if is_all else end)
+        return _Read(content, end, missing, resumes_at, received_to, ended)
 
     async def _number(self, attempt: str) -> None:
         """Count the lines before each segment that an older version kept, once."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from starforge.contract.capsule import STREAM_EVENTS, STREAM_LOG, STREAM_METRICS, log_stream
+from starforge.contract.capsule import STREAM_EVENTS, STREAM_LOG, STREAM_METRICS
 from starforge.contract.ids import AttemptId
 from starforge.errors import Busy
 from starforge_console.ingest.bounds import Bounds
@@ -15,6 +15,11 @@ from starforge_console.ledger.reports import ReportingAttempt
 STREAMS: Final = (STREAM_LOG, STREAM_METRICS, STREAM_EVENTS)
 """What the node that leads an attempt sends; of the others the log alone is kept."""
 LINE_STREAMS: Final = frozenset({STREAM_METRICS, STREAM_EVENTS})
+
+
+def log_stream(rank: int) -> str:
+    """The stream of what node `rank` prints; node 0 leads, and its log is the attempt's."""
+    return STREAM_LOG if rank == 0 else f"{STREAM_LOG}-{rank}"
 
 
 def list_streams(nodes: int) -> tuple[str, ...]:

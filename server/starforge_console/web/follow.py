@@ -13,10 +13,10 @@ from starforge.contract.api import (
     HEADER_LOG_RECEIVED_TO,
     EventList,
 )
-from starforge.contract.capsule import log_stream
 from starforge.contract.logs import HEADER_LOG_MISSING, HEADER_LOG_NEXT_OFFSET, HEADER_LOG_OFFSET
 from starforge.contract.states import has_ended_for_good
 from starforge_console.ingest.logs import LinePlace, LogPart
+from starforge_console.ingest.streams import log_stream
 from starforge_console.ledger.views import AttemptRecord, JobRecord, list_attempts, list_events, load_job
 from starforge_console.wakeups import job_topic, stream_topic
 from starforge_console.web.attempts import choose_attempt, choose_logs, require_log

@@ -9,8 +9,9 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from starforge.contract.capsule import STREAM_METRICS, log_stream
+from starforge.contract.capsule import STREAM_METRICS
 from starforge.errors import NotFound
+from starforge_console.ingest.streams import log_stream
 from starforge_console.ledger.listing import (
     JobLine,
     count_jobs,

@@ -69,12 +69,19 @@ def decide_retry(reason: Reason, desired: DesiredState, budget: RetryBudget, now
     return RetryPlan(now + _delay_s(budget.attempts - 1), costs_retry=True)
 
 
-def decide_hold(job: QueuedJob) -> float:
+def is_due(at: float, now: float) -> bool:
+    """Whether what was put off until `at` is to be done; it lies beyond every delay once a clock is set back."""
+    return at <= now or at > now + LONGEST_DELAY_S
+
+
+def decide_hold(job: QueuedJob, now: float) -> float:
     """When `job` may be placed again (Unix seconds): a launch that just failed would fail again at once, for ever.
 
     The first fault of a machine is tried again right away; a race for room waits until the machine has had
-    time to tell who was faster.
+    time to tell who was faster. A clock that was set back since the job was queued holds nobody.
     """
+    if job.queued_at > now:
+        return now
     faults = job.number - 1
     if job.reason is Reason.NO_CAPACITY:
         return job.queued_at + FIRST_DELAY_S

@@ -11,7 +11,7 @@ from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import JobState, Reason
 from starforge_console.domain.job import QueuedJob
-from starforge_console.domain.retry import RetryBudget
+from starforge_console.domain.retry import RetryBudget, is_due
 from starforge_console.domain.waiting import WaitReason, describe_waiting
 from starforge_console.ledger.fleets import is_deleted
 from starforge_console.ledger.inputs import read_inputs
@@ -186,7 +186,7 @@ def list_due_retries(connection: Connection, now: float) -> tuple[Sequence[JobRe
     due = [
         JobRef(id=JobId(row.id), state=JobState.FAILED, version=row.version, number=row.attempt_number)
         for row in rows
-        if row.retry_at <= now
+        if is_due(row.retry_at, now)
     ]
-    later = [row.retry_at for row in rows if row.retry_at > now]
+    later = [row.retry_at for row in rows if not is_due(row.retry_at, now)]
     return due, later[0] if later else None

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from starforge.contract.capsule import Desired, ExitRecord
 from starforge.contract.executor import Executor, FleetView
-from starforge.contract.ids import AttemptId
+from starforge.contract.ids import AttemptId, JobId, new_attempt_id
 from starforge.contract.launch import LaunchRequest
 from starforge_console.clock import Clock
 from starforge_console.domain.inputs import JobInputs
@@ -54,6 +54,7 @@ class SchedulerDeps:
         executors: Keyed by fleet.
         views_seen: Told what the fleets offered at each look.
         explain_inputs: Says why a job cannot start yet for want of what it reads; empty when it may.
+        name_attempt: Makes the id of a job's attempt with this number.
         round_limit_s: How long a round waits for its slowest member before it leaves that one to itself.
         owner: Names this process in leases.
 
@@ -67,6 +68,7 @@ class SchedulerDeps:
     clock: Clock
     views_seen: Callable[[Sequence[FleetView]], None] = lambda _views: None
     explain_inputs: Callable[[JobInputs], Sequence[WaitReason]] = lambda _inputs: ()
+    name_attempt: Callable[[JobId, int], AttemptId] = new_attempt_id
     reconcile_s: float = 15.0
     container_retention_s: float = 3600.0
     round_limit_s: float = 5.0

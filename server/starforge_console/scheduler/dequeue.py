@@ -58,7 +58,7 @@ class Dequeue:
         maintenance = await self._go_on()
         windows, edge = await self._hours.run_once()
         now = self._deps.clock.now()
-        due = [(decide_hold(job), job) for job in await self._deps.ledger.read(list_queued)]
+        due = [(decide_hold(job, now), job) for job in await self._deps.ledger.read(list_queued)]
         wait_s = min([wait_s, *(max(0.05, at - now) for at, _ in due if at > now)])
         # Looked at even when nothing waits: admission, profiles and pages read what was seen here.
         in_flight, usage = await self._deps.ledger.read(lambda c: (list_in_flight(c), load_usage(c)))
@@ -73,6 +73,7 @@ class Dequeue:
                     place={fleet: executor.place for fleet, executor in self._deps.executors.items()},
                     usage=usage,
                     faulty=await self._faulty_nodes(queued, now),
+                    name_attempt=self._deps.name_attempt,
                     explain_hold=_explain_rest(maintenance) if maintenance else partial(self._explain_hold, open_now),
                     find_closed=open_now.find_closed,
                 )

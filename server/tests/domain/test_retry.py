@@ -5,7 +5,15 @@ import pytest
 from starforge.contract.ids import JobId
 from starforge.contract.states import DesiredState, Reason
 from starforge_console.domain.job import QueuedJob
-from starforge_console.domain.retry import FREE_RETRIES, RetryBudget, decide_hold, decide_retry, restore_budget
+from starforge_console.domain.retry import (
+    FREE_RETRIES,
+    LONGEST_DELAY_S,
+    RetryBudget,
+    decide_hold,
+    decide_retry,
+    is_due,
+    restore_budget,
+)
 
 NOW = 50.0
 
@@ -120,11 +128,21 @@ def queued(reason: Reason, number: int) -> QueuedJob:
 
 
 def test_what_just_failed_to_launch_is_held_back_longer_each_time_up_to_a_minute() -> None:
-    holds = [decide_hold(queued(Reason.NODE_FAULT, number)) - NOW for number in range(2, 10)]
+    holds = [decide_hold(queued(Reason.NODE_FAULT, number), NOW) - NOW for number in range(2, 10)]
     assert holds == [0, 5, 10, 20, 40, 60, 60, 60]
-    assert decide_hold(queued(Reason.NO_CAPACITY, 9)) - NOW == 5.0
+    assert decide_hold(queued(Reason.NO_CAPACITY, 9), NOW) - NOW == 5.0
 
 
 def test_what_is_queued_for_any_other_reason_is_not_held_back() -> None:
     for reason in set(Reason) - {Reason.NODE_FAULT, Reason.NO_CAPACITY}:
-        assert decide_hold(queued(reason, 9)) == NOW
+        assert decide_hold(queued(reason, 9), NOW) == NOW
+
+
+@pytest.mark.parametrize("reason", [Reason.ADMITTED, Reason.NO_CAPACITY, Reason.NODE_FAULT])
+def test_a_clock_that_was_set_back_holds_no_queued_job(reason: Reason) -> None:
+    assert decide_hold(queued(reason, 9), NOW - 7200.0) == NOW - 7200.0
+
+
+def test_a_retry_is_due_at_its_time_and_where_a_clock_was_set_back_at_once() -> None:
+    assert [is_due(100.0, now) for now in (99.0, 100.0, 101.0)] == [False, True, True]
+    assert [is_due(100.0 + LONGEST_DELAY_S, now) for now in (100.0, 99.0)] == [False, True]

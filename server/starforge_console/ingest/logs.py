@@ -65,7 +65,7 @@ class LinePlace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _Loaded:
     """What was read up to `end`, with a marker in the place of what is `missing`.
 
     `resumes_at` is where bytes are here again, where those before `end` are missing.
@@ -157,18 +157,18 @@ class Logs:
     async def _list_segments(self, attempt: str, from_byte: int, most: int) -> Sequence[Segment]:
         return await self._series.read(lambda c: list_segments(c, attempt, self._stream, from_byte, most))
 
-    async def _load(self, attempt: str, from_byte: int, limit_bytes: int) -> "_Read":
+    async def _load(self, attempt: str, from_byte: int, limit_bytes: int) -> "_Loaded":
         received_to, ended = await self._series.read(lambda c: stream_state(c, attempt, self._stream))
         end = min(received_to, from_byte + limit_bytes)
         if from_byte >= end:
-            return _Read(b"", from_byte, (), from_byte, received_to, ended)
+            return _Loaded(b"", from_byte, (), from_byte, received_to, ended)
         segments = await self._list_segments(attempt, from_byte, SEGMENTS_A_READ)
         is_all = len(segments) < SEGMENTS_A_READ
         end = end if is_all else min(end, segments[-1].to_byte)
         content, missing = await asyncio.to_thread(_read, self._root, segments, (from_byte, end))
         later = (segment.from_byte for segment in segments if segment.from_byte >= end)
         resumes_at = next(later, received_to if is_all else end)
-        return _Read(content, end, missing, resumes_at, received_to, ended)
+        return _Loaded(content, end, missing, resumes_at, received_to, ended)
 
     async def _number(self, attempt: str) -> None:
         """Count the lines before each segment that an older version kept, once."""

@@ -47,6 +47,7 @@ from starforge_console.ingest.tokens import IngestTokens
 from starforge_console.inputs.cache import HubCache
 from starforge_console.inputs.shelf import Shelf, ShelfParts
 from starforge_console.inputs.stored import StoredInputs
+from starforge_console.jobs.deleted import DeletedRuns
 from starforge_console.ledger.database import lock_state
 from starforge_console.retention.collector import Collector, CollectorParts
 from starforge_console.retention.disk import Disk
@@ -55,7 +56,7 @@ from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.loop import Loop
 from starforge_console.settings.console import ConsoleSettings
 from starforge_console.telemetry.metrics import IngestCounters
-from starforge_console.wakeups import INPUTS, JOBS, RETENTION, WEBHOOKS
+from starforge_console.wakeups import DELETIONS, INPUTS, JOBS, RETENTION, WEBHOOKS
 from starforge_console.web.api import build_api
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices
@@ -123,8 +124,10 @@ async def _run(settings: ConsoleSettings) -> None:
             )
         )
         backfill = Backfill(receiver, stores, ground.storage, presence)
+        deleted = DeletedRuns(ground.storage, services.blobs)
         loops = (
             Loop("backfill", BACKFILL_TOPIC, ground.wakeups, backfill.run_once, ground.loops),
+            Loop("deletions", DELETIONS, ground.wakeups, deleted.run_once, ground.loops),
             Loop("inputs", INPUTS, ground.wakeups, shelf.run_once, ground.loops),
             Loop("retention", RETENTION, ground.wakeups, services.retention.run_once, ground.loops),
             Loop("webhooks", (JOBS, WEBHOOKS), ground.wakeups, dispatcher.run_once, ground.loops),
@@ -133,6 +136,7 @@ async def _run(settings: ConsoleSettings) -> None:
             async with _running(scheduler, served, loops) as start:
                 await serve(api, ingest, settings.http, start, asyncio.Event())
         finally:
+            deleted.close()
             await dispatcher.close()
             await shelf.close()
             await fleet_services.administration.close()

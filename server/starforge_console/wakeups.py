@@ -28,6 +28,9 @@ RETENTION: Final = "retention"
 WEBHOOKS: Final = "webhooks"
 """A webhook is to be told something: it was added, or a try has ended."""
 
+DELETIONS: Final = "deletions"
+"""A job was deleted: its folder is to be removed."""
+
 NODES: Final = "nodes"
 """A machine joined, changed, or told something new."""
 

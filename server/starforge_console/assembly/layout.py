@@ -75,6 +75,11 @@ class StorageLayout:
         """Everything of one job."""
         return self.root / "runs" / job
 
+    @property
+    def deleted(self) -> Path:
+        """The folders of deleted jobs, until they are removed: beside the others, on the same file system."""
+        return self.root / "runs" / ".deleted"
+
     def attempt(self, attempt: AttemptId) -> AttemptLayout:
         """The layout of one attempt."""
         return self.attempt_number(job_of(attempt), number_of(attempt))

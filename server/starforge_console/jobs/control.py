@@ -13,10 +13,10 @@ from starforge.errors import StarForgeError, Unavailable
 from starforge_console.accounts.sign_in import check_owner, check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.assembly.layout import StorageLayout
-from starforge_console.assembly.removal import remove_tree
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
 from starforge_console.domain.wishes import Wish
+from starforge_console.jobs.deleted import put_aside
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.endings import hurry_cleanup, list_unclean_of
@@ -25,7 +25,7 @@ from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.series import delete_series
 from starforge_console.ledger.views import load_job
 from starforge_console.ledger.wishes import wish
-from starforge_console.wakeups import BACKEND, ENDINGS, QUEUE, Wakeups, job_topic
+from starforge_console.wakeups import BACKEND, DELETIONS, ENDINGS, QUEUE, Wakeups, job_topic
 
 CLEANUP_S: Final = 3.0
 """How long a deletion waits for what is left of the job to be removed from its machine."""
@@ -82,11 +82,13 @@ class JobControl:
     async def delete(self, account: Account, job_id: str) -> None:
         """Remove an ended job with its logs, curves, work and checkpoints.
 
+        Its folder is put aside at once and emptied afterwards (`jobs.deleted`), which may take a while.
+
         Raises:
             NotFound: there is no such job.
             Forbidden: it belongs to somebody else, or the token may not delete jobs.
             Conflict: it has not ended, will be retried, or is not cleaned up yet.
-            Unavailable: its folder cannot be removed now.
+            Unavailable: its folder cannot be put aside now.
 
         """
         check_scope(account, Scope.SUBMIT)
@@ -97,13 +99,13 @@ class JobControl:
         attempts = await self.ledger.read(lambda c: list_deletable(c, JobId(job_id)))
         workspace = await self.ledger.read(lambda c: find_workspace(c, JobId(job_id)))
         # The record goes last: where anything before it fails, the job is still there to be deleted again.
-        await self._remove_run(JobId(job_id))
+        await self._put_aside(JobId(job_id))
         await self.series.write(lambda c: delete_series(c, job_id, attempts))
         await self.logs.remove_logs(attempts)
         if workspace is not None:
             await self.blobs.find_size(workspace)  # from now on nothing may refer to it: its time begins
         await self.ledger.write(lambda c: delete_job(c, JobId(job_id)))
-        self.wakeups.notify(job_topic(job_id))
+        self.wakeups.notify(job_topic(job_id), DELETIONS)
 
     async def _clean_up_now(self, job_id: JobId) -> None:
         """Let the job's ended containers be kept no longer, and wait a moment until they are gone."""
@@ -119,20 +121,15 @@ class JobControl:
             finally:
                 self.wakeups.forget(waiter)
 
-    async def _remove_run(self, job_id: JobId) -> None:
-        folder = StorageLayout(self.storage_root).run(job_id)
+    async def _put_aside(self, job_id: JobId) -> None:
+        storage = StorageLayout(self.storage_root)
+        # Below the mount of a share that is not mounted there is nothing, and the record would go without its files.
+        await asyncio.to_thread(self.blobs.require_storage)
         try:
-            await asyncio.to_thread(self._remove, folder)
-        except FileNotFoundError:
-            return
+            await asyncio.to_thread(put_aside, storage, job_id)
         except OSError as error:
             raise Unavailable(
-                f"the folder {folder} of job {job_id} cannot be removed",
+                f"the folder {storage.run(job_id)} of job {job_id} cannot be removed",
                 why=str(error),
                 next_step="mend that, then delete the job again",
             ) from None
-
-    def _remove(self, folder: Path) -> None:
-        # Below the mount of a share that is not mounted there is nothing, and the record would go without its files.
-        self.blobs.require_storage()
-        remove_tree(folder)

@@ -1,3 +1,4 @@
+import asyncio
 import os
 import subprocess
 
@@ -7,6 +8,8 @@ from server.tests.web.lives import begin, clean, go, retry, run_to_end
 from server.tests.web.support import ConsoleUnderTest, submit
 from starforge.containers.storage import MARK_FILE
 from starforge.contract.states import Reason
+from starforge_console.assembly.layout import StorageLayout
+from starforge_console.jobs.deleted import DeletedRuns
 
 
 def test_a_list_goes_on_where_its_page_ended(console: ConsoleUnderTest) -> None:
@@ -131,8 +134,10 @@ def test_a_job_that_nested_folders_without_end_is_deleted(console: ConsoleUnderT
     try:
         assert console.client(headers).delete(f"/api/v1/jobs/{job}").status_code == 204
         assert not folder.exists()
+        asyncio.run(DeletedRuns(StorageLayout(console.root / "storage"), console.services.blobs).run_once())
+        assert list(folder.parent.rglob("*")) == [folder.parent / ".deleted"]
     finally:
-        subprocess.run(["rm", "-rf", folder], check=True)
+        subprocess.run(["rm", "-rf", folder.parent], check=True)
 
 
 def test_a_job_is_not_deleted_while_its_storage_is_not_mounted(console: ConsoleUnderTest) -> None:

@@ -8,7 +8,16 @@ import click
 
 from starforge.cli.follow import CURVE_POINTS, describe_curve, find_plot, paint_state
 from starforge.cli.job_cause import find_cause, list_cause
-from starforge.cli.output import find_width, join_lines, json_option, print_json, print_table, render_row, say
+from starforge.cli.output import (
+    describe_time,
+    find_width,
+    join_lines,
+    json_option,
+    print_json,
+    print_table,
+    render_row,
+    say,
+)
 from starforge.cli.session import open_console
 from starforge.client.console import Console
 from starforge.contract.api import CheckpointView, Curve, EventView, FileView, InputView, JobDetail, JobView, Outputs
@@ -143,7 +152,9 @@ def shorten_digests(text: str) -> str:
 
 def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None:
     job, spec = detail.job, detail.spec.spec
-    retrying = " (to be retried)" if job.retry_at is not None else ""
+    retrying = ""
+    if job.retry_at is not None:
+        retrying = " (to be retried)" if job.state == "FAILED" else f" (goes on {describe_time(job.retry_at)})"
     click.echo(f"{job.id}  {paint_state(job.state, err=False)} ({job.reason}){retrying}")
     width = find_width()
     facts = [

@@ -304,6 +304,13 @@ def ended_job(sf: Sf, server: str, state: ConsoleState, project: Path) -> str:
     return job
 
 
+def test_a_job_that_goes_on_by_itself_says_when(sf: Sf, state: ConsoleState, ended_job: str) -> None:
+    state.move(ended_job, "STOPPED", "window_closed", retry_at=1_783_404_000.0)
+    assert "STOPPED (window_closed) (goes on 2026-07-0" in sf("job", "show", ended_job).out
+    state.move(ended_job, "FAILED", "node_lost", retry_at=1_783_404_000.0)
+    assert "FAILED (node_lost) (to be retried)" in sf("job", "show", ended_job).out
+
+
 def test_jobs_are_listed_and_shown(sf: Sf, ended_job: str) -> None:
     (item,) = sf("job", "ls", "--json").json["items"]
     assert (item["id"], item["state"]) == (ended_job, "SUCCEEDED")

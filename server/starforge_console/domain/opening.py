@@ -83,8 +83,8 @@ class Windows:
         return min((start for start in starts if start is not None), default=None)
 
 
-_Shape = tuple[int, int, str | None, float]
-"""All that windows look at of a queued job; equal pools of a queue are one object mostly."""
+_Shape = tuple[int, tuple[PoolRequest, ...], str | None, float]
+"""All that windows look at of a queued job."""
 _NEVER: Final = (
     "never, for it is not open again with all others that bind the job; ask an administrator for other hours"
 )
@@ -201,7 +201,7 @@ class OpenNow:
 
 
 def _shape_of(job: QueuedJob) -> _Shape:
-    return (job.user_id, id(job.pools), job.fleet, job.grace_s)
+    return (job.user_id, job.pools, job.fleet, job.grace_s)
 
 
 @lru_cache(maxsize=1024)

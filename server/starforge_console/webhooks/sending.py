@@ -123,7 +123,8 @@ class Sender:
         refused = find_refused(addresses, self._settings.allowed)
         if refused is None:
             return ""
-        return f"{host} is {refused}, which is not public: an administrator can allow it (FORGE_WEBHOOK_ALLOW)"
+        named = host if host == str(refused) else f"{host} is {refused}, which"
+        return f"{named} is not public: an administrator can allow it (FORGE_WEBHOOK_ALLOW)"
 
 
 async def _post_once(client: httpx2.AsyncClient, request: httpx2.Request) -> int:

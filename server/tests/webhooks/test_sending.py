@@ -98,6 +98,14 @@ def test_what_was_sent_once_is_not_sent_to_another_address(receiver: Receiver, t
     assert (answered.status, len(receiver.arrived)) == (trouble, 1)
 
 
+def test_a_refused_address_is_named_once_and_one_behind_a_name_beside_it() -> None:
+    sender = Sender(WebhookSettings(webhook_allow=""), SystemClock(), Names("127.0.0.1"))
+    assert asyncio.run(sender.find_refused("http://127.0.0.1:9/")).startswith("127.0.0.1 is not public: ")
+    assert asyncio.run(sender.find_refused("http://hooks.test/")).startswith(
+        "hooks.test is 127.0.0.1, which is not public: "
+    )
+
+
 def test_a_name_that_leads_to_a_private_address_later_is_refused_at_the_delivery(receiver: Receiver) -> None:
     names = Names("1.1.1.1")
     sender = Sender(WebhookSettings(webhook_allow=""), SystemClock(), names)

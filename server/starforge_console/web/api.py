@@ -57,7 +57,7 @@ def build_api(
     app.state.node_desk = node_desk
     app.state.polls = LongPolls(services.wakeups)
     app.state.uploads = blobs.build_uploads()
-    app.state.downloads = files.build_downloads()
+    app.state.downloads = files.Downloads()
     app.state.figures = Figures(services)
     app.state.http_figures = HttpFigures(services.metrics)
     supply_pages(app, services)

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.concurrency import iterate_in_threadpool
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from starforge.contract.api import PAGE_LIMIT, CheckpointView, Outputs
 from starforge.contract.capsule import CKPT_DIRECTORY
@@ -30,6 +31,8 @@ from starforge_console.web.room import Room
 
 SENT_AT_ONCE: Final = 32
 SENT_TO_ONE_USER: Final = 8
+STALLED_S: Final = 300.0
+"""Whoever takes nothing of a piece for so long is sent no more: its place is another's."""
 _PIECE_BYTES: Final = 1 << 20
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
 _BYTES: Final = {"schema": {"type": "string", "format": "binary"}}
@@ -146,9 +149,14 @@ async def send_folder(services: ApiServices, request: Request, wanted: tuple[str
     return _Sending(held, pieces, 200, headers, "application/x-tar")
 
 
-def build_downloads() -> Room:
+class Downloads(Room):
     """Room for what is being sent, counted one by one: in all, and to each user."""
-    return Room(SENT_AT_ONCE, SENT_TO_ONE_USER)
+
+    def __init__(
+        self, limit: int = SENT_AT_ONCE, share: int = SENT_TO_ONE_USER, *, stalled_s: float = STALLED_S
+    ) -> None:
+        super().__init__(limit, share)
+        self.stalled_s = stalled_s
 
 
 def parse_name(cursor: str | None) -> str:
@@ -159,7 +167,8 @@ def parse_name(cursor: str | None) -> str:
 class _Held:
     """A place among those who are sent something, and the file that they are sent."""
 
-    def __init__(self, room: Room, user: str, file: OpenFile) -> None:
+    def __init__(self, room: Downloads, user: str, file: OpenFile) -> None:
+        self.stalled_s = room.stalled_s
         self._room = room
         self._user = user
         self._file = file
@@ -187,9 +196,22 @@ class _Sending(StreamingResponse):
         self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it all; the reader may leave at any time."""
-        with self._held.taken():
-            await super().__call__(scope, receive, send)
+        """Send it all; the reader may leave at any time, and one that takes nothing any more is left."""
+        with self._held.taken(), contextlib.suppress(ClientDisconnect):
+            await super().__call__(scope, receive, _hurry(send, self._held.stalled_s))
+
+
+def _hurry(send: Send, stalled_s: float) -> Send:
+    """`send` that raises ClientDisconnect when the reader does not take a piece in time."""
+
+    async def send_in_time(message: Message) -> None:
+        try:
+            async with asyncio.timeout(stalled_s):
+                await send(message)
+        except TimeoutError:
+            raise ClientDisconnect from None
+
+    return send_in_time
 
 
 async def _files_of(services: ApiServices, job_id: str, path: str) -> JobFiles:

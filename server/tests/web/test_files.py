@@ -3,7 +3,9 @@
 import contextlib
 import io
 import os
+import socket
 import tarfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -13,11 +15,13 @@ from starlette.testclient import TestClient
 
 from e2e.support.owned import MEMORY, owned_folder
 from server.tests.retention.yard import Yard, open_yard
+from server.tests.web.serving import serving
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import Reason
 from starforge_console.ingest.spool import StrangeFile
 from starforge_console.jobs.files import iterate_tar
 from starforge_console.ledger.endings import note_finalised
+from starforge_console.web.files import Downloads
 
 NOBODY = 65534
 
@@ -215,6 +219,27 @@ def test_too_many_downloads_of_one_user_are_asked_to_wait(yard: Yard, made: tupl
         assert answer.status_code == 429
         assert "retry-after" in answer.headers
     assert client(yard).get(f"/api/v1/jobs/{made[0]}/file?path=out/model.bin").status_code == 200
+
+
+def test_a_reader_who_takes_nothing_gives_its_place_to_others(yard: Yard, made: tuple[JobId, AttemptId]) -> None:
+    job, _ = made
+    with (yard.out(job) / "large").open("wb") as large:
+        large.truncate(1 << 30)
+    yard.console.app.state.downloads = Downloads(1, 1, stalled_s=3.0)
+    with contextlib.ExitStack() as stack:
+        served = stack.enter_context(serving(yard.console))
+        other = stack.enter_context(served.client(yard.headers))
+        silent = stack.enter_context(socket.create_connection(("127.0.0.1", served.ports.api_port)))
+        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        head = f"GET /api/v1/jobs/{job}/file?path=out/large HTTP/1.1\r\nHost: x\r\n"
+        silent.sendall(f"{head}Authorization: {yard.headers['Authorization']}\r\n\r\n".encode())
+        assert silent.recv(12) == b"HTTP/1.1 200"
+        wanted = f"/api/v1/jobs/{job}/file?path=out/model.bin"
+        assert other.get(wanted).status_code == 429
+        deadline = time.monotonic() + 20
+        while (answer := other.get(wanted)).status_code == 429 and time.monotonic() < deadline:
+            assert answer.headers["retry-after"]
+        assert (answer.status_code, len(answer.content)) == (200, 7)
 
 
 @pytest.mark.parametrize("at", [2**60, -(2**60)])

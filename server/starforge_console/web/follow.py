@@ -21,14 +21,13 @@ from starforge_console.ledger.views import AttemptRecord, JobRecord, list_attemp
 from starforge_console.wakeups import job_topic, stream_topic
 from starforge_console.web.attempts import choose_attempt, choose_logs, require_log
 from starforge_console.web.deps import ApiServices, LogReader, LogSlice, Polls, Reader, Services
-from starforge_console.web.log_lines import Node, find_attempt
+from starforge_console.web.log_lines import LARGEST, Node, find_attempt
 from starforge_console.web.polls import LONGEST_WAIT_S
 from starforge_console.web.problems import problem_responses
 from starforge_console.web.views import build_event
 
 LOG_BYTES: Final = 1 << 20
 """The most that one answer carries of a log."""
-LARGEST: Final = (1 << 53) - 1
 
 router = APIRouter(tags=["jobs"])
 

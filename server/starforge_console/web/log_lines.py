@@ -17,6 +17,7 @@ from starforge_console.web.log_windows import LogWindow, Missing, load_around, l
 from starforge_console.web.problems import problem_responses
 
 LARGEST: Final = (1 << 53) - 1
+"""The largest whole number that every reader of JSON keeps."""
 QUERY_LENGTH: Final = 500
 
 router = APIRouter(tags=["jobs"])

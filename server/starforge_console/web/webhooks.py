@@ -15,7 +15,7 @@ from starforge.contract.webhooks import (
 )
 from starforge_console.ledger.webhooks import Delivery, Webhook
 from starforge_console.web.deps import Services, Submitter
-from starforge_console.web.follow import LARGEST
+from starforge_console.web.log_lines import LARGEST
 from starforge_console.web.problems import problem_responses
 from starforge_console.webhooks.dispatcher import delivery_id
 

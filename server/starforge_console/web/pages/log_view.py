@@ -9,6 +9,7 @@ from starforge_console.ledger.views import AttemptRecord
 from starforge_console.web.attempts import choose_logs
 from starforge_console.web.deps import ApiServices, LogReader
 from starforge_console.web.diagnosis import find_view
+from starforge_console.web.log_lines import LARGEST
 from starforge_console.web.log_search import Hit, Wanted, search_log
 from starforge_console.web.log_windows import LINES_SHOWN, LogWindow, find_first_error, load_around, load_end
 from starforge_console.web.pages.log_lines import LogLine, Place, show_items, show_line
@@ -18,7 +19,6 @@ SEARCHES_A_PAGE: Final = 8
 """So many steps of a search one request makes at most: 256 MiB of plain lines."""
 BEFORE: Final = 30
 """So many lines stand before the one that a link leads to."""
-LARGEST: Final = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from starforge.errors import InputError
 from starforge_console.accounts.sessions import SESSION
 from starforge_console.accounts.tokens import LONGEST_DAYS, PERSONAL_DAYS, Scope, parse_scopes
 from starforge_console.web.deps import ApiServices, Services
-from starforge_console.web.follow import LARGEST
+from starforge_console.web.log_lines import LARGEST
 from starforge_console.web.pages.services import Pages, PageServices
 from starforge_console.web.pages.visit import Signed, Visit, account_of, load_form, text_of
 

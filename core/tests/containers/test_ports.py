@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,15 @@ def test_attempts_that_live_have_blocks_apart_and_none_in_which_somebody_listens
         assert [(port - base) % PORTS_PER_ATTEMPT for port in (first, second)] == [0, 0]
         end_first()
         assert start(host, tmp_path)[0] == first
+
+
+def test_attempts_that_are_launched_at_the_same_moment_have_blocks_apart(
+    open_host: Callable[..., ContainerHost], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        base = stranger.getsockname()[1] + 1
+    # Two processes of one machine, each with a host of its own: the lock alone keeps them apart.
+    hosts = [open_host(port_base=base) for _ in range(2)]
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        ports = [port for port, _ in pool.map(lambda host: start(host, tmp_path), hosts)]
+    assert abs(ports[0] - ports[1]) >= PORTS_PER_ATTEMPT

@@ -38,6 +38,7 @@ NAMES = (
     "admin",
     "admin-registries",
     "admin-hardware",
+    "admin-maintenance",
     "admin-retention",
     "admin-plan",
     "missing",
@@ -77,7 +78,7 @@ def address_of(sample: Sample, name: str) -> str:
         "account": "/account",
         "tokens": "/tokens",
         "admin": "/admin",
-        **{f"admin-{view}": f"/admin?view={view}" for view in ("registries", "hardware", "retention")},
+        **{f"admin-{view}": f"/admin?view={view}" for view in ("registries", "hardware", "maintenance", "retention")},
         "admin-plan": "/admin?view=retention&plan=1",
         "missing": "/jobs/jaaaaaaaaa",
     }[name]

@@ -15,7 +15,7 @@ from starforge.wording import count_of, describe_duration
 _HERE: Final = "starforge.cli.admin_maintenance"
 _COMMANDS: Final = {
     "drain": LazyCommand(f"{_HERE}:drain", "Start nothing any more, and pause what runs."),
-    "resume": LazyCommand(f"{_HERE}:resume", "Start jobs again; those that were paused go on."),
+    "resume": LazyCommand(f"{_HERE}:resume", "Start jobs again."),
     "status": LazyCommand(f"{_HERE}:status", "Say whether the console is in maintenance."),
 }
 

@@ -99,7 +99,7 @@ class JobFiles:
         if not parts or parts == (CHECKPOINTS,):
             return self._list_tops(job, parts, after, limit)
         root, names = self._locate(job, parts)
-        with open_folder(root, *names) as descriptor:
+        with _as_the_job_names_it(job, path), open_folder(root, *names) as descriptor:
             if descriptor is None:
                 raise _not_there(job, path)
             found = _list_names(descriptor)
@@ -112,7 +112,7 @@ class JobFiles:
         """The plain file `path`. Raises as `list_folder` does."""
         parts = _split(path)
         root, names = self._locate(job, parts)
-        with open_file(root, *names) as file:
+        with _as_the_job_names_it(job, path), open_file(root, *names) as file:
             if file is None:
                 raise _not_there(job, path)
             found = os.fstat(file.descriptor)
@@ -127,7 +127,7 @@ class JobFiles:
     def open_tree(self, job: JobId, path: str) -> int:
         """A descriptor of the folder `path`, for `iterate_tar`. Raises as `list_folder` does."""
         root, names = self._locate(job, _split(path))
-        with open_folder(root, *names) as descriptor:
+        with _as_the_job_names_it(job, path), open_folder(root, *names) as descriptor:
             if descriptor is None:
                 raise _not_there(job, path)
             return os.dup(descriptor)
@@ -308,6 +308,15 @@ def _split(path: str) -> tuple[str, ...]:
 def _is_text(name: str) -> bool:
     """Whether the name can be told: bytes that are no UTF-8 come as lone surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+@contextlib.contextmanager
+def _as_the_job_names_it(job: JobId, path: str) -> Iterator[None]:
+    """What is no plain file is told by the job's own name for it: where the storage lies is nobody's business."""
+    try:
+        yield
+    except StrangeFile as error:
+        raise StrangeFile(f"{path[:200]!r} of job {job} is not read", why=error.why) from error
 
 
 def _not_there(job: JobId, path: str) -> NotFound:

@@ -281,3 +281,17 @@ def test_a_folder_that_cannot_be_read_makes_no_tar_without_it(tmp_path: Path) ->
             assert {"top/open/weights", "top/shut/weights"} <= set(whole.getnames())
     finally:
         os.close(tree)
+
+
+@pytest.mark.parametrize("name", ["link", "pipe"])
+def test_what_is_no_plain_file_is_refused_without_telling_where_the_storage_lies(
+    yard: Yard, made: tuple[JobId, AttemptId], name: str
+) -> None:
+    job, _ = made
+    (yard.out(job) / "link").symlink_to("/etc/passwd")
+    os.mkfifo(yard.out(job) / "pipe")
+    for route, path in (("file", f"out/{name}"), ("archive", f"out/{name}"), ("files", f"out/{name}/x")):
+        refused = client(yard).get(f"/api/v1/jobs/{job}/{route}", params={"path": path})
+        assert refused.status_code == 422, refused.text
+        assert f"'{path}' of job {job} is not read" in refused.json()["title"]
+        assert str(yard.out(job).parent) not in refused.text

@@ -6,7 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
-RULES_VERSION: Final = 3
+RULES_VERSION: Final = 4
 """Counts up with every change of a rule that may change an answer, so that kept answers are made anew."""
 
 

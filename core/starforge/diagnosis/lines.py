@@ -26,6 +26,8 @@ _TIME: Final = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? (?:(?:stdout|stderr) [FP] )?"
 )
 _TASK: Final = re.compile(r" {0,3}(?P<who>\d{1,5}): ?")
+_TASK_OF_RANK: Final = re.compile(r" {0,3}\d{1,5}: ?(?=\[(?:rank|default)\d{1,5}\]:)")
+"""A task's number before the mark of its rank, which says the same."""
 _LOGGED: Final = re.compile(
     r"(?P<level>ERROR|CRITICAL|FATAL|WARNING|INFO|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]{1,80}\] ?"
     r"|(?P<level2>ERROR|CRITICAL|FATAL) {2,8}(?! )"
@@ -110,7 +112,9 @@ def _split_states(text: str) -> list[str]:
 
 def _strip(raw: RawLine, text: str, width: int, *, is_labelled: bool) -> Line:
     stream = ""
-    if is_labelled and (found := _TASK.match(text)):
+    if found := _TASK_OF_RANK.match(text):
+        text = text[found.end() :]
+    elif is_labelled and (found := _TASK.match(text)):
         text, stream = text[found.end() :], f"rank{found['who']}"
     for _ in range(_PREFIXES):
         stripped, who = _strip_once(text)

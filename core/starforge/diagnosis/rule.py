@@ -12,6 +12,8 @@ KERNEL: Final = (
     r"(?:\[ {0,8}\d{1,10}\.\d{1,9}\] )?"
 )
 """What may stand before a message in a kernel's log."""
+SLURM_ERROR: Final = r"^(?:slurmstepd(?:-[\w.-]{1,80})?: |\[\d{4}-\d\d-\d\dT[\d:.]{8,16}\] )error: "
+"""How Slurm's daemon for a step begins an error."""
 ANY_ERROR: Final = r"[A-Za-z_]\w*(?:Error|Exception|Exceeded|Full|Missing|Invalid|Failed|Enabled)"
 
 

@@ -268,3 +268,19 @@ def test_a_process_that_was_ended_because_another_failed_does_not_tell_why() -> 
     ended = _of_rank(TRACE + "KeyboardInterrupt", 1)
     assert _diagnose(STEPS + _of_rank(UNKNOWN_ERROR, 0) + ended).category is Category.UNKNOWN
     assert _diagnose(STEPS + ended).kind == "terminated"
+
+
+def test_ranks_that_tear_one_anothers_lines_apart_below_labels_are_told_apart() -> None:
+    log = (
+        "11: [rank11]:[E617 15:17:35.5 ProcessGroupNCCL.cpp:681] [Rank 11] Some NCCL operations have failed.\n"
+        "3: [rank3]: Traceback (most recent call last):\n"
+        "11: [rank11]:[E617 15:17:35.5 ProcessGroupNCCL.cpp:695] [Rank 11] To avoid data inconsistency.\n"
+        '3: [rank3]:   File "train.py", line 10, in <module>\n'
+        "7: [rank7]: Trace[rank5]: Traceback (most recent call last):\n"
+        "back (most recent call last):\n"
+        "3: [rank3]: ValueError: bad sample 77\n"
+        '[rank7]:   File "train.py", line 9[rank5]:   File "train.py", line 9\n\n'
+    )
+    found = _diagnose(log)
+    assert found.spot is not None
+    assert (found.kind, found.spot.text, found.rank) == ("unknown", "ValueError: bad sample 77", 3)

@@ -107,7 +107,7 @@ DRIVERS: Final = (
         ),
         summary="The machine's NVIDIA driver goes up to CUDA {major}.{minor}, and the image's CUDA is newer.",
         advice="Use an image for CUDA {major}.{minor} or older, or a machine with a newer driver.",
-        source="https://github.com/pytorch/pytorch/blob/main/torch/csrc/cuda/Module.cpp",
+        source="https://github.com/pytorch/pytorch/blob/main/c10/cuda/CUDAFunctions.cpp",
     ),
     Rule(
         kind="driver_too_old",
@@ -130,7 +130,7 @@ DRIVERS: Final = (
         ),
         summary="The machine's NVIDIA driver is older than the image's CUDA needs.",
         advice="Use an image with an older CUDA, or a machine with a newer driver.",
-        source="https://github.com/pytorch/pytorch/blob/main/torch/csrc/cuda/Module.cpp",
+        source="https://github.com/pytorch/pytorch/blob/main/c10/cuda/CUDAFunctions.cpp",
     ),
     Rule(
         kind="driver_too_old_warned",

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from starforge.diagnosis.answer import Category, Confidence
-from starforge.diagnosis.rule import KERNEL, Rule, Weight, error, logged, printed, raised
+from starforge.diagnosis.rule import KERNEL, SLURM_ERROR, Rule, Weight, error, logged, printed, raised
 
 _MORE_MEMORY: Final = (
     "Ask for more memory, or hold less of it: fewer data loader workers, streamed data, fewer copies of a checkpoint."
@@ -15,8 +15,8 @@ HOST_MEMORY: Final = (
         kind="slurm_oom",
         category=Category.HOST_OOM,
         patterns=(
-            printed("oom_kill event", r"^slurmstepd: error: Detected \d+ oom[_-]kill event"),
-            printed("oom-kill event", r"^slurmstepd: error: Detected \d+ oom[_-]kill event"),
+            printed("oom_kill event", SLURM_ERROR + r"Detected \d+ oom[_-]kill event"),
+            printed("oom-kill event", SLURM_ERROR + r"Detected \d+ oom[_-]kill event"),
         ),
         summary="Slurm saw the kernel kill a process of the job at its limit of host memory.",
         advice=_MORE_MEMORY,

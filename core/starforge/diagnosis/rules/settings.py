@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from starforge.diagnosis.answer import Category, Confidence
-from starforge.diagnosis.rule import KERNEL, Rule, Weight, error, printed, raised
+from starforge.diagnosis.rule import KERNEL, SLURM_ERROR, Rule, Weight, error, printed, raised
 
 CONFIGURATIONS: Final = (
     Rule(
@@ -327,7 +327,7 @@ STOPS: Final = (
         patterns=(
             printed(
                 "DUE TO NODE FAILURE",
-                r"^slurmstepd: error: \*{3} (?:JOB|STEP) \S+ ON \S+ CANCELLED AT \S+ DUE TO NODE FAILURE, ",
+                SLURM_ERROR + r"\*{3} (?:JOB|STEP) \S+ ON \S+ CANCELLED AT \S+ DUE TO NODE FAILURE, ",
             ),
             printed("srun: error: Node failure on ", r"^srun: error: Node failure on \S"),
         ),
@@ -343,7 +343,7 @@ STOPS: Final = (
         patterns=(
             printed(
                 "CANCELLED AT",
-                r"^slurmstepd: error: \*{3} (?:JOB|STEP) \S+ ON \S+ CANCELLED AT \S+(?: "
+                SLURM_ERROR + r"\*{3} (?:JOB|STEP) \S+ ON \S+ CANCELLED AT \S+(?: "
                 r"DUE TO (?P<why>TIME LIMIT|PREEMPTION|JOB REQUEUE|SIGNAL \w+))? \*{3}",
             ),
         ),

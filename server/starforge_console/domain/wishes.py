@@ -7,7 +7,7 @@ is final for the attempt that it ends.
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from starforge.contract.states import HOLDS_A_PLACE, DesiredState, JobState, Reason
+from starforge.contract.states import FREE_OF_CHARGE, HOLDS_A_PLACE, DesiredState, JobState, Reason
 
 _WAITS: Final = frozenset({JobState.QUEUED, JobState.PAUSED})
 
@@ -105,12 +105,9 @@ def decide_resume(job: Standing) -> Answer:
     """What a user's wish to go on does; nothing to a job that runs or waits for its turn anyway."""
     if job.state is JobState.PAUSED:
         return AtOnce((Reason.RESUMED,))
-    if job.state in {JobState.FAILED, JobState.STOPPED} and not job.will_retry:
-        return Refuse("only a paused job is resumed", "'sf job retry' starts another attempt of it")
-    if job.state is JobState.SUCCEEDED:
-        return Refuse("a job that succeeded is final", "'sf rerun' or 'sf job clone' makes a new job of it")
-    if job.is_stopped_by_user and not job.will_retry:
-        return Refuse("it is being stopped", "'sf job retry' starts another attempt once it has stopped")
+    refusal = _find_refusal_to_resume(job)
+    if refusal is not None:
+        return refusal
     if job.desired is DesiredState.RUN or job.goes_on or not job.holds_a_place:
         return Nothing()
     return GoOnAfter()
@@ -146,6 +143,23 @@ def fenced_end(desired: DesiredState, wished_for: Reason | None) -> Reason:
     if wished_for is Reason.DRAINED:
         return Reason.NO_CAPACITY
     return confirmed_end(desired, wished_for)
+
+
+def stays_paused(desired: DesiredState, wished_for: Reason | None, failed: Reason, *, goes_on: bool) -> bool:
+    """Whether an attempt that infrastructure ended before its pause could leaves the job paused, as its user wished."""
+    return desired is DesiredState.PAUSE and wished_for is None and not goes_on and failed in FREE_OF_CHARGE
+
+
+def _find_refusal_to_resume(job: Standing) -> Refuse | None:
+    if job.state is JobState.SUCCEEDED:
+        return Refuse("a job that succeeded is final", "'sf rerun' or 'sf job clone' makes a new job of it")
+    if job.state is JobState.STOPPED and job.goes_on:
+        return Refuse("a window stopped it, and it goes on when that opens", "'sf job retry' queues it at once")
+    if job.state in {JobState.FAILED, JobState.STOPPED} and not job.will_retry:
+        return Refuse("only a paused job is resumed", "'sf job retry' starts another attempt of it")
+    if job.is_stopped_by_user and not job.will_retry:
+        return Refuse("it is being stopped", "'sf job retry' starts another attempt once it has stopped")
+    return None
 
 
 def _decide_platform(job: Standing) -> Answer:

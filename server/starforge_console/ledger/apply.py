@@ -12,6 +12,7 @@ from starforge_console.domain.exit_reason import ExitReason
 from starforge_console.domain.job import JobInFlight
 from starforge_console.domain.reconcile import Move
 from starforge_console.domain.retry import RetryBudget, RetryPlan, decide_retry, restore_budget
+from starforge_console.domain.wishes import stays_paused
 from starforge_console.ledger.endings import end_token
 from starforge_console.ledger.moves import Change, Guard, JobRef, move
 from starforge_console.ledger.queue import find_newest_step, load_budget
@@ -38,12 +39,13 @@ def apply_move(connection: Connection, job: JobInFlight, decision: Move, guard: 
         job_values = _retry_values(retry, budget)
     elif after in ENDED and decision.reasons[-1] is not Reason.WINDOW_CLOSED:
         job_values = {"retry_at": None}  # it ended for good before a window could stop it for a while
-    change = Change(
-        note=decision.note,
-        job=job_values,
-        attempt={**_seen_values(decision.seen), **_exit_values(decision.exit, decision.reasons[-1], retry)},
-    )
-    moved = move(connection, ref_of(job), decision.reasons, guard, change)
+    attempt_values = {**_seen_values(decision.seen), **_exit_values(decision.exit, decision.reasons[-1], retry)}
+    reasons = decision.reasons
+    if after is JobState.FAILED and stays_paused(job.desired, job.wished_for, reasons[-1], goes_on=job.goes_on):
+        attempt_values["reason"] = reasons[-1].value
+        reasons = (*reasons, Reason.RETRIED, Reason.PAUSE_REQUESTED)
+    change = Change(note=decision.note, job=job_values, attempt=attempt_values)
+    moved = move(connection, ref_of(job), reasons, guard, change)
     if moved is not None and after not in {JobState.PENDING, JobState.RUNNING}:
         end_token(connection, job.attempt.id, guard.now + TOKEN_AFTER_END_S)
     return moved

@@ -245,6 +245,27 @@ def test_what_fails_while_it_is_drained_is_retried_and_what_a_user_paused_is_not
     run(go())
 
 
+def test_what_infrastructure_ends_before_its_pause_could_is_paused(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            paused, first = await site.running()
+            resumed, second = await site.running()
+            for job, attempt in ((paused, first), (resumed, second)):
+                await site.wish(job, PAUSE)
+                site.fleet.finish(attempt, 0)  # without the record that a runner leaves
+            await site.resume(resumed)
+            await site.reconcile()
+            assert await site.state(paused) == (JobState.PAUSED, Reason.PAUSE_REQUESTED)
+            assert (await site.reasons(paused))[-3:] == ["interrupted", "retried", "pause_requested"]
+            assert (await site.attempts(paused))[-1].reason == "interrupted"
+            assert await site.state(resumed) == (JobState.FAILED, Reason.INTERRUPTED)
+            assert (await site.job(resumed)).retry_at is not None
+            await site.dequeue()
+            assert (await site.job(paused)).state == JobState.PAUSED
+
+    run(go())
+
+
 def test_what_completes_while_it_is_paused_has_succeeded(tmp_path: Path) -> None:
     async def go() -> None:
         async with open_site(tmp_path, script=Script(stop_steps=None)) as site:

@@ -1,7 +1,7 @@
 """`sf pack`: what travels with a job, its digest, and where it comes from."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -9,11 +9,19 @@ from starforge.cli.output import json_option, print_json, print_table, say, warn
 from starforge.errors import PackError
 from starforge.logtext import clean_line
 from starforge.wording import count_of, describe_bytes
+from starforge.workspace.git import GitStanding
 from starforge.workspace.manifest import Manifest, Refusal, load_manifest
 from starforge.workspace.pack import Packed, SecretsFound, check_manifest, find_unreadable, pack_manifest
 from starforge.workspace.project import load_project, resolve_experiment
 from starforge.workspace.provenance import Origin, build_provenance, load_origin
 from starforge.workspace.remember import find_memory_folder, pack_or_recall
+
+_NO_COMMIT: Final = {
+    GitStanding.REPOSITORY: "the repository has none yet",
+    GitStanding.NO_REPOSITORY: "it lies in no repository of git",
+    GitStanding.NO_GIT: "git is not installed here",
+    GitStanding.DUBIOUS_OWNERSHIP: "git refuses a repository of another owner",
+}
 
 
 @click.command()
@@ -88,6 +96,8 @@ def _print(packed: Packed | None, refused: list[Refusal], origin: Origin) -> Non
         rows = [(f"{file.mode:04o}", describe_bytes(file.bytes), file.path) for file in packed.files]
         print_table(("MODE", "SIZE", "PATH"), rows)
         click.echo(f"{count_of(len(packed.files), 'file')}, {describe_bytes(packed.bytes)}, {packed.digest}")
+    if origin.commit is None and origin.clone is None:
+        warn(f"no commit is known of it ({_NO_COMMIT[origin.standing]}): a job of it says what ran by its digest alone")
     for path in origin.line_ends_only:
         warn(f"{path} differs from its commit in line ends alone (see .gitattributes and core.autocrlf)")
     if origin.dirty:

@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -182,6 +183,12 @@ def test_pack_lists_what_travels_and_where_it_came_from(sf: Sf, project: Path) -
     assert set(files["starforge.yaml"]) == {"path", "bytes", "mode", "sha256"}
     assert answer["provenance"]["commit"] == git(project, "rev-parse", "HEAD")
     assert answer["provenance"]["dirty"] is False
+
+
+def test_pack_says_where_no_commit_is_known(sf: Sf, project: Path) -> None:
+    assert "no commit is known" not in sf("pack", "first").err
+    shutil.rmtree(project / ".git")
+    assert "no commit is known of it (it lies in no repository of git)" in sf("pack", "first").err
 
 
 def test_pack_names_what_it_refuses_and_gives_no_digest(sf: Sf, project: Path) -> None:

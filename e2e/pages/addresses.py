@@ -3,6 +3,9 @@
 from tools.run import Sample
 from tools.run_fleet import SAMPLE_FLEET
 
+VIEWS = ("windows", "registries", "hardware", "maintenance", "retention")
+"""Of the administration, beside its first one."""
+
 NAMES = (
     "overview",
     "queue",
@@ -36,6 +39,7 @@ NAMES = (
     "account",
     "tokens",
     "admin",
+    "admin-windows",
     "admin-registries",
     "admin-hardware",
     "admin-maintenance",
@@ -78,7 +82,7 @@ def address_of(sample: Sample, name: str) -> str:
         "account": "/account",
         "tokens": "/tokens",
         "admin": "/admin",
-        **{f"admin-{view}": f"/admin?view={view}" for view in ("registries", "hardware", "maintenance", "retention")},
+        **{f"admin-{view}": f"/admin?view={view}" for view in VIEWS},
         "admin-plan": "/admin?view=retention&plan=1",
         "missing": "/jobs/jaaaaaaaaa",
     }[name]

@@ -46,6 +46,10 @@ faults: dev ## Break a fleet at random and check that nothing is lost or doubled
 	@tools/needs.sh engine tini
 	@ROUNDS=$(ROUNDS) SEED=$(SEED) $(PY) -m tools.faults
 
+.PHONY: simulate
+simulate: dev ## Break installs at random in virtual time and check that nothing is lost or doubled: make simulate SEEDS=100
+	@SEEDS=$(SEEDS) SEED=$(SEED) $(PY) -m simulation
+
 .PHONY: demo
 demo: ## Train a small model here from an empty folder and check it; FLEET=node: on a machine that joins a fleet
 	@PYTHON=$(PYTHON) tools/demo.sh

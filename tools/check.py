@@ -14,7 +14,7 @@ from tools.tree import load_files
 
 BIN: Final = Path(sys.executable).parent
 PACKAGES: Final = (("core", "starforge"), ("server", "starforge_console"), ("forgelet", "starforge_forgelet"))
-TEST_FOLDERS: Final = ("core/tests", "server/tests", "forgelet/tests", "e2e", "tools", "bench")
+TEST_FOLDERS: Final = ("core/tests", "server/tests", "forgelet/tests", "e2e", "tools", "bench", "simulation")
 WORKERS: Final = 2
 
 

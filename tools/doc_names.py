@@ -11,7 +11,7 @@ from tools.tree import load_files
 
 PAGES: Final = ("docs/dev/*.md", "docs/*/ops/executor-backends.md")
 TOP_FOLDERS: Final = frozenset(
-    {"core", "server", "forgelet", "docs", "tools", "e2e", "bench", "examples", "tests", "changes"}
+    {"core", "server", "forgelet", "docs", "tools", "e2e", "bench", "examples", "tests", "changes", "simulation"}
 )
 IN_PACKAGES: Final = ("core/starforge", "server/starforge_console", "forgelet/starforge_forgelet")
 MODULE_ROOTS: Final = {

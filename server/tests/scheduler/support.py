@@ -313,7 +313,7 @@ async def open_site(
     fleet_kind: type[GatedFleet] = GatedFleet,
 ) -> AsyncIterator[Site]:
     """A console in `folder` over one machine with two GPUs, or over `nodes`."""
-    (folder / "ledger.db").write_bytes(_empty_ledger())
+    (folder / "ledger.db").write_bytes(empty_ledger())
     ledger = ledger_kind(folder / "ledger.db", "ledger")
     clock = HandClock()
     fleet = fleet_kind(nodes or [FakeNode(name="n1", gpus=2)], clock.now)
@@ -329,7 +329,7 @@ async def open_site(
 
 
 @cache
-def _empty_ledger() -> bytes:
+def empty_ledger() -> bytes:
     """An empty ledger, made once: the migrations would take most of a test's time."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.db"

@@ -17,12 +17,12 @@ from typing import Final
 
 from e2e.faults.kinds import KINDS, Kind
 from e2e.faults.mutants import find_alive
-from e2e.node.invariants import watching
-from e2e.node.work import Work, make_work
 from e2e.support.engines import find_obstacle, private_engine
 from e2e.support.farm import farm
 from e2e.support.images import host_image
+from e2e.support.invariants import watching
 from e2e.support.projects import make_experiment
+from e2e.support.work import Work, make_work
 
 MACHINES: Final = 3
 JOBS: Final = 5

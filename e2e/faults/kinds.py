@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from e2e.node.work import Work
 from e2e.support.farm import Machine
+from e2e.support.work import Work
 
 LONGEST_S: Final = 2.0
 """How long something stays frozen, cut or away."""

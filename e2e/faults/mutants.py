@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from e2e.node.invariants import JobLine, Picture, find_faults
+from e2e.support.invariants import JobLine, Picture, find_faults
 from starforge.containers.labels import Claim, State
 from starforge.contract.ids import AttemptId
 

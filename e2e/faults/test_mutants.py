@@ -6,7 +6,7 @@ import pytest
 
 from e2e.faults.kinds import KINDS
 from e2e.faults.mutants import MUTANTS
-from e2e.node.invariants import Picture, find_faults
+from e2e.support.invariants import Picture, find_faults
 from tools.faults import deal
 
 SOUND = Picture(install="lab", containers={}, submitted=(), jobs={}, attempts=frozenset(), starts={})

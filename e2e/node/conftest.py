@@ -1,16 +1,21 @@
 """Three private machines for the leg; one console and a fleet of them for each module."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from e2e.node.work import Work, make_work
-from e2e.support.engines import PrivateEngine, find_obstacle, private_engine
-from e2e.support.farm import Farm, farm
-from e2e.support.images import host_image
-from e2e.support.projects import Experiment, make_experiment
+from e2e.support.engines import PrivateEngine
+from e2e.support.fleet_fixtures import (
+    fleet,
+    folder,
+    machine_settings,
+    open_machines,
+    probe,
+    shared_work,
+    work,
+)
+
+__all__ = ["fleet", "folder", "machine_settings", "probe", "shared_work", "work"]
 
 ARGUMENTS = ((), ("--live-restore",), ("--live-restore",))
 """Of each machine's engine: on the first one a restart ends what runs."""
@@ -18,56 +23,5 @@ ARGUMENTS = ((), ("--live-restore",), ("--live-restore",))
 
 @pytest.fixture(scope="session")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[PrivateEngine]]:
-    obstacle = find_obstacle()
-    if obstacle is not None:
-        pytest.skip(obstacle)
-    folder = tmp_path_factory.mktemp("engines")
-    with ExitStack() as machines:
-        made = [
-            machines.enter_context(private_engine(folder / str(number), *arguments))
-            for number, arguments in enumerate(ARGUMENTS)
-        ]
-        for engine in made:
-            host_image(engine)
+    with open_machines(tmp_path_factory.mktemp("engines"), ARGUMENTS) as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder whose parents the job's user can pass."""
-    made = tmp_path_factory.mktemp("farm")
-    for parent in (made, *made.parents[:3]):
-        parent.chmod(parent.stat().st_mode | 0o055)
-    return made
-
-
-@pytest.fixture(scope="module")
-def machine_settings() -> Sequence[Mapping[str, str]]:
-    """Settings of the daemons, in the order of the machines; a module may have its own."""
-    return ()
-
-
-@pytest.fixture(scope="module")
-def fleet(engines: list[PrivateEngine], folder: Path, machine_settings: Sequence[Mapping[str, str]]) -> Iterator[Farm]:
-    with farm(folder, engines, machine_settings=machine_settings) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def probe(fleet: Farm, engines: list[PrivateEngine]) -> Experiment:
-    return make_experiment(fleet.console, host_image(engines[0]), "exit 0")
-
-
-@pytest.fixture(scope="module")
-def shared_work(fleet: Farm, probe: Experiment) -> Work:
-    return make_work(fleet, probe)
-
-
-@pytest.fixture
-def work(shared_work: Work) -> Iterator[Work]:
-    """The module's fleet; after the test everything is brought back, ended, and every invariant must hold."""
-    yield shared_work
-    shared_work.mend()
-    shared_work.fleet.wait_ready()
-    shared_work.end_all()
-    shared_work.check()

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from e2e.badinput.calls import Caller
-from e2e.node.work import UNTIL_TOLD, Work
 from e2e.support.console import wait_for
 from e2e.support.engines import PrivateEngine
 from e2e.support.farm import Farm, Machine
 from e2e.support.owned import owned_folder
 from e2e.support.proxy import EngineProxy, engine_proxy
+from e2e.support.work import UNTIL_TOLD, Work
 from starforge.contract.capsule import INGEST_PREFIX
 
 pytestmark = pytest.mark.engine

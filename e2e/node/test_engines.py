@@ -2,10 +2,10 @@
 
 import pytest
 
-from e2e.node.work import UNTIL_TOLD, Work
 from e2e.support.console import wait_for
 from e2e.support.farm import FLEET, Farm, Machine
 from e2e.support.images import HOST_IMAGE
+from e2e.support.work import UNTIL_TOLD, Work
 from starforge.containers.labels import name_container
 from starforge.contract.ids import parse_attempt_id
 from starforge_console.domain.reconcile import GONE_TWICE_S

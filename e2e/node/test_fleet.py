@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from e2e.node.invariants import watching
-from e2e.node.work import UNTIL_TOLD, Work
 from e2e.support.console import wait_for
 from e2e.support.farm import FLEET, Farm
+from e2e.support.invariants import watching
 from e2e.support.projects import Experiment, write_script
+from e2e.support.work import UNTIL_TOLD, Work
 
 pytestmark = pytest.mark.engine
 

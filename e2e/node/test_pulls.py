@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.node.work import UNTIL_TOLD, Work
 from e2e.support.console import wait_for
 from e2e.support.engines import PrivateEngine
 from e2e.support.farm import Farm, Machine
 from e2e.support.registry import StubRegistry, stub_registry
+from e2e.support.work import UNTIL_TOLD, Work
 from tools.host_image import find_or_build_tar
 
 pytestmark = pytest.mark.engine

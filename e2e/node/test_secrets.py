@@ -2,9 +2,9 @@
 
 import pytest
 
-from e2e.node.work import Work
 from e2e.support.farm import FLEET
 from e2e.support.secret_job import begin_secret_job, find_values, find_values_inside
+from e2e.support.work import Work
 
 pytestmark = pytest.mark.engine
 

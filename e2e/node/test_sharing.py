@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from e2e.node.invariants import watching
-from e2e.node.work import UNTIL_TOLD, Work, make_work
 from e2e.support.console import wait_for
 from e2e.support.engines import PrivateEngine
 from e2e.support.farm import Farm, Machine, farm
 from e2e.support.images import host_image
+from e2e.support.invariants import watching
 from e2e.support.projects import make_experiment
 from e2e.support.registry import stub_registry
+from e2e.support.work import UNTIL_TOLD, Work, make_work
 from tools.host_image import find_or_build_tar
 
 pytestmark = pytest.mark.engine

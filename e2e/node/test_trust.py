@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e.node.work import UNTIL_TOLD, Work
 from e2e.support.console import wait_for
 from e2e.support.farm import Farm, Machine
+from e2e.support.work import UNTIL_TOLD, Work
 from starforge.contract.registration import HeartbeatAnswer
 from starforge.contract.wire import NodeReport
 from starforge.errors import Refused

@@ -1,63 +1,24 @@
 """Two private machines for the leg; one console and a fleet of them for each module."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
-from e2e.node.work import Work, make_work
-from e2e.support.engines import PrivateEngine, find_obstacle, private_engine
-from e2e.support.farm import Farm, farm
-from e2e.support.images import host_image
-from e2e.support.projects import Experiment, make_experiment
+from e2e.support.engines import PrivateEngine
+from e2e.support.fleet_fixtures import (
+    fleet,
+    folder,
+    machine_settings,
+    open_machines,
+    probe,
+    shared_work,
+    work,
+)
 
-MACHINES = 2
+__all__ = ["fleet", "folder", "machine_settings", "probe", "shared_work", "work"]
 
 
 @pytest.fixture(scope="session")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[PrivateEngine]]:
-    obstacle = find_obstacle()
-    if obstacle is not None:
-        pytest.skip(obstacle)
-    folder = tmp_path_factory.mktemp("engines")
-    with ExitStack() as machines:
-        made = [machines.enter_context(private_engine(folder / str(number))) for number in range(MACHINES)]
-        for engine in made:
-            host_image(engine)
+    with open_machines(tmp_path_factory.mktemp("engines"), ((), ())) as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder whose parents the job's user can pass."""
-    made = tmp_path_factory.mktemp("farm")
-    for parent in (made, *made.parents[:3]):
-        parent.chmod(parent.stat().st_mode | 0o055)
-    return made
-
-
-@pytest.fixture(scope="module")
-def fleet(engines: list[PrivateEngine], folder: Path) -> Iterator[Farm]:
-    with farm(folder, engines) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def probe(fleet: Farm, engines: list[PrivateEngine]) -> Experiment:
-    return make_experiment(fleet.console, host_image(engines[0]), "exit 0")
-
-
-@pytest.fixture(scope="module")
-def shared_work(fleet: Farm, probe: Experiment) -> Work:
-    return make_work(fleet, probe)
-
-
-@pytest.fixture
-def work(shared_work: Work) -> Iterator[Work]:
-    """The module's fleet; after the test everything is brought back, ended, and every invariant must hold."""
-    yield shared_work
-    shared_work.mend()
-    shared_work.fleet.wait_ready()
-    shared_work.end_all()
-    shared_work.check()

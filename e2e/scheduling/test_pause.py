@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from e2e.node.work import UNTIL_TOLD, Work
 from e2e.scheduling.training import TRAIN, ask, begun_at, checkpoints
 from e2e.support.console import wait_for
 from e2e.support.farm import Farm
+from e2e.support.work import UNTIL_TOLD, Work
 
 pytestmark = pytest.mark.engine
 

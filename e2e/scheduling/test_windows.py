@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from e2e.node.work import Work
 from e2e.scheduling.training import TRAIN, begun_at, checkpoints
 from e2e.support.console import wait_for
 from e2e.support.farm import FLEET
+from e2e.support.work import Work
 
 pytestmark = pytest.mark.engine
 

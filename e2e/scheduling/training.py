@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from e2e.node.work import Work
+from e2e.support.work import Work
 
 TRAIN = """
 exec python3 - <<'PY'

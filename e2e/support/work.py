@@ -13,9 +13,9 @@ from typing import Any
 
 from e2e.badinput.calls import Answer, Caller
 from e2e.badinput.yard import add, pack
-from e2e.node.invariants import Picture, find_faults, take_picture
 from e2e.support.console import ConsoleProcess, wait_for
 from e2e.support.farm import FLEET, Farm, Machine
+from e2e.support.invariants import Picture, find_faults, take_picture
 from e2e.support.projects import ENDED, Experiment
 
 COUNT = 'echo "$FORGE_ATTEMPT" >> "$FORGE_OUT_DIR/starts"\n'

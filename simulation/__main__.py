@@ -3,12 +3,15 @@
 The last line is `seeds N, violations V`. A violation comes with its seed and the shortest history that shows it.
 """
 
+import logging
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final
+
+import structlog
 
 from simulation.mutants import MUTANTS
 from simulation.runs import Outcome, run_seed, shorten
@@ -23,7 +26,7 @@ def main() -> int:
     seeds, first = int(os.environ.get("SEEDS") or 100), int(os.environ.get("SEED") or 0)
     events: Counter[str] = Counter()
     violations = 0
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), initializer=_be_quiet) as pool:
         for outcome in pool.map(run_seed, range(first, first + seeds), chunksize=4):
             events += outcome.events
             if outcome.violation:
@@ -35,6 +38,11 @@ def main() -> int:
     print(f"mutants {len(MUTANTS)}, caught {sum(caught)}")
     print(f"seeds {seeds}, violations {violations}")
     return int(bool(violations) or not all(caught))
+
+
+def _be_quiet() -> None:
+    """Faults by the hundred are what is wanted here: the console's words about them would bury the answer."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 def _catch(pool: ProcessPoolExecutor, name: str) -> bool:

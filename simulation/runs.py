@@ -1,15 +1,12 @@
 """Runs of a simulation: one seed, and the shortest history that shows the same violation."""
 
 import asyncio
-import logging
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-
-import structlog
 
 from e2e.support.owned import MEMORY, owned_folder
 from simulation.mutants import NO_MUTANT, find_mutant
@@ -61,7 +58,6 @@ def shorten(outcome: Outcome, mutant: str = NO_MUTANT) -> Outcome:
 
 
 async def _replay(folder: Path, seed: int, steps: Sequence[Step], mutant: str) -> Outcome:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     world = World(folder, seed, find_mutant(mutant))
     world.wakeups.bind()
     safety, done, violation = Safety(world), 0, ""

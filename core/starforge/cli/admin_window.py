@@ -39,7 +39,7 @@ def window() -> None:
 @click.option("--no-continue", is_flag=True, help="What it stopped stays stopped.")
 @json_option
 def set_window(kind: WindowKind, name: str, *, no_continue: bool, as_json: bool, **hours: Any) -> None:  # noqa: ANN401 - click's
-    r"""Let a fleet, a team or a profile run at these times only.
+    r"""Let a fleet, team or profile run at times only.
 
     It replaces the window that was there. KIND is fleet, team or profile; a profile
     is a series or family of GPUs, cpu or any, as users name it.
@@ -100,7 +100,7 @@ def ls(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
 @click.argument("name")
 @json_option
 def rm(kind: WindowKind, name: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
-    r"""Let a fleet, a team or a profile run at any time.
+    r"""Let a fleet, team or profile run at any time.
 
     Jobs that its window stopped go on, where they were to.
 

@@ -16,7 +16,7 @@ from starforge.contract.windows import EDGES_SHOWN, MOST_EDGES, WindowView
 )
 @json_option
 def windows(edges: int, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
-    r"""Show when fleets, profiles and your team open and close next.
+    r"""Show when fleets, profiles and your team may run.
 
     A job starts only while every window that binds it is open. Times are those of
     the window's own zone, and UTC.

@@ -50,7 +50,8 @@ def ls(state: str | None, project: str | None, user: str | None, limit: int, as_
     JSON: {items: [{id, name, project, user, state, reason, desired, note, fleet,
                     gpus, attempt, submitted_at, started_at, ended_at, retry_at,
                     state_since, waits: [{reason, places, more}], recipe,
-                    series, node, max_runtime_s, retries_left}]}
+                    series, node, max_runtime_s, retries_left, step,
+                    total_steps}]}
     Times are Unix seconds.
     """
     with open_console() as console:
@@ -131,6 +132,14 @@ def describe_gpus(job: JobView) -> str:
     return str(job.gpus) if job.gpus else "-"
 
 
+def describe_steps(job: JobView) -> str:
+    """How far the job has trained, and of how many steps where it has said so."""
+    if job.step is None or job.total_steps is None:
+        return "-" if job.step is None else f"{job.step:,}"
+    percent = max(0, min(100, 100 * job.step // job.total_steps))
+    return f"{job.step:,} / {job.total_steps:,} ({percent}%)"
+
+
 def describe_age(job: JobView, now: float) -> str:
     """How long the job has been in its state."""
     return describe_duration(now - job.state_since)
@@ -164,6 +173,7 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
         ("image", shorten_digests(spec.framework.image)),
         ("fleet", describe_place(detail)),
         ("GPUs", describe_gpus(job)),
+        *([("step", describe_steps(job))] if job.step is not None else []),
         (
             "commit",
             (spec.provenance.commit or "none")[:_SHOWN_DIGITS] + (" (with changes)" if spec.provenance.dirty else ""),

@@ -166,6 +166,8 @@ class JobView(Answer):
     node: str | None = Field(default=None, description="the machine of the newest attempt")
     max_runtime_s: float | None = None
     retries_left: int | None = Field(default=None, description="None: the console is too old to say")
+    step: int | None = Field(default=None, description="the highest that the newest attempt has reported a point of")
+    total_steps: int | None = Field(default=None, description="how many the training will have, where it says so")
 
 
 class EventView(Answer):

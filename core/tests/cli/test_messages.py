@@ -13,11 +13,11 @@ from core.tests.cli.conftest import Sf
 from core.tests.cli.test_main import COMMANDS
 from core.tests.client.server import TOKEN, ConsoleState, serve
 from core.tests.workspace.trees import commit_tree, write_tree
-from starforge.cli.job_views import shorten_digests
+from starforge.cli.job_views import describe_steps, shorten_digests
 from starforge.cli.lazy import LazyGroup
 from starforge.cli.main import root
 from starforge.cli.waiting import WaitingLine
-from starforge.contract.api import AttemptView
+from starforge.contract.api import AttemptView, JobView
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
@@ -148,6 +148,15 @@ def test_a_job_is_shown_with_its_place_in_80_columns(sf: Sf, state: ConsoleState
 
 def test_digests_are_shortened_wherever_they_stand() -> None:
     assert shorten_digests(f"a@{DIGEST}, {DIGEST}.") == "a@sha256:0123456789ab, sha256:0123456789ab."
+
+
+@pytest.mark.parametrize(
+    ("step", "total", "told"),
+    [(2140, 3000, "2,140 / 3,000 (71%)"), (7, None, "7"), (None, 9, "-"), (3300, 3000, "3,300 / 3,000 (100%)")],
+)
+def test_a_job_tells_how_far_it_has_trained(step: int | None, total: int | None, told: str) -> None:
+    job = JobView.model_construct(step=step, total_steps=total)
+    assert describe_steps(job) == told
 
 
 @pytest.mark.usefixtures("server", "project")

@@ -25,6 +25,8 @@ class JobLine:
     node: str | None
     max_runtime_s: float | None
     retries_left: int
+    step: int | None = None
+    """How far it has trained: the series know, and `web.steps` adds it where it is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -168,6 +168,8 @@ jobs = Table(
     # What `retries_left` is again once an attempt has committed a checkpoint of a later step than `restored_at_step`.
     Column("retries_given", Integer, nullable=False, server_default="0"),
     Column("restored_at_step", BigInteger),
+    # How long the training will be, where it has said so.
+    Column("total_steps", BigInteger),
     Index("ix_jobs_state_submitted_at", "state", "submitted_at"),
     Index("ix_jobs_submitted_at_id", "submitted_at", "id"),
     # Few of many: those that go on by themselves.

@@ -40,6 +40,8 @@ class JobRecord:
     retry_at: float | None
     waiting: str | None
     """Why a queued job waits, as JSON, where the scheduler has told."""
+    total_steps: int | None = None
+    """How long the training will be, where it has said so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

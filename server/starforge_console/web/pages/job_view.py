@@ -28,6 +28,7 @@ from starforge_console.web.deps import ApiServices
 from starforge_console.web.diagnosis import find_view
 from starforge_console.web.i18n.words import Words
 from starforge_console.web.pages.causes import tell_cause
+from starforge_console.web.steps import add_steps
 from starforge_console.web.views import build_attempt, build_lineage, build_waits
 
 EVENTS_SHOWN: Final = 200
@@ -69,6 +70,12 @@ class JobPage:
     def has_ended(self) -> bool:
         """Whether nothing happens to it by itself any more."""
         return has_ended(self.line)
+
+    @property
+    def trained_percent(self) -> int | None:
+        """How much of its steps are behind it, rounded down; None while it has not said how many there will be."""
+        step, total = self.line.step, self.line.job.total_steps
+        return None if step is None or total is None else max(0, min(100, 100 * step // total))
 
     @property
     def is_stopping(self) -> bool:
@@ -157,7 +164,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
     shown = choose_attempt(job_id, attempts, attempt)
     diagnosis = None if shown is None or shown.ended_at is None else await find_view(services, job_id, shown)
     return JobPage(
-        line=lines[record.id],
+        line=(await add_steps(services.series, [lines[record.id]]))[0],
         spec=JobSpec.model_validate_json(documents.spec),
         spec_digest=documents.spec_digest,
         image_digest=documents.image_digest,

@@ -24,6 +24,7 @@ from starforge_console.web.deps import Services
 from starforge_console.web.pages.job_view import has_ended
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed, account_of, load_form, safe_path, text_of
+from starforge_console.web.steps import add_steps
 
 PAGE_SIZE: Final = 50
 TABS: Final = (
@@ -109,6 +110,7 @@ async def show_jobs(  # noqa: PLR0913 - one parameter a filter
             list_projects(c),
         )
     )
+    lines = await add_steps(services.series, lines)
     return pages.look.page(
         visit,
         "jobs.html",

@@ -42,7 +42,7 @@ async def load_queue_page(services: ApiServices, user_id: int, series: str, afte
     tabs = ["", *names, *any_series]
     counts = {tab: sum(shape.jobs for shape in shapes if _asks(shape.series, tab)) for tab in tabs}
     return {
-        "queue": await load_queue(services.ledger, series, after=after, limit=PAGE_SIZE),
+        "queue": await load_queue(services, series, after=after, limit=PAGE_SIZE),
         "series": series,
         "tabs": tabs,
         "counts": counts,

@@ -1,5 +1,6 @@
 """Everything that a job's page shows, read at one moment."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,12 +23,13 @@ from starforge_console.ledger.lineages import load_lineage_record
 from starforge_console.ledger.listing import History, JobLine, load_history, load_lines
 from starforge_console.ledger.points import list_keys
 from starforge_console.ledger.queue_order import find_place
-from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
+from starforge_console.ledger.views import AttemptRecord, EventRecord, list_attempts, load_documents, load_job
 from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.diagnosis import find_view
 from starforge_console.web.i18n.words import Words
 from starforge_console.web.pages.causes import tell_cause
+from starforge_console.web.pages.timeline import Stretch, fold_events
 from starforge_console.web.steps import add_steps
 from starforge_console.web.views import build_attempt, build_lineage, build_waits
 
@@ -108,6 +110,10 @@ class JobPage:
         """Why a queued job is not placed, as was last told of it."""
         job = self.line.job
         return build_waits(job) or ((WaitView(reason=job.note),) if job.note else ())
+
+    def fold(self, events: Sequence[EventRecord]) -> list[Stretch]:
+        """Entries of its history, newest first, like ones in a row as one."""
+        return fold_events(events)
 
     @property
     def start(self) -> CheckpointInput | None:

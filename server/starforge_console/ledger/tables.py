@@ -199,6 +199,8 @@ attempts = Table(
     Column("evidence", Text),
     Column("costs_retry", Boolean, nullable=False),
     Column("gpus", Text, nullable=False),
+    # Theirs, separated by spaces; NULL while it is not known of each.
+    Column("series", Text),
     Column("image_id", Text),
     # Of the image that ran, at the registry that its name says.
     Column("image_digest", Text),

@@ -88,6 +88,8 @@ class AttemptRecord:
     costs_retry: bool
     evidence: dict[str, Any]
     gpus: tuple[str, ...]
+    series: tuple[str, ...]
+    """Theirs, each once; none where it is not known of each."""
     image_id: str | None
     image_digest: str | None
     capsule_digest: str | None
@@ -190,6 +192,7 @@ def _attempt(row: Row[Any], given: Sequence[SecretRecord]) -> AttemptRecord:
         costs_retry=row.costs_retry,
         evidence=json.loads(row.evidence) if row.evidence else {},
         gpus=tuple(json.loads(row.gpus)),
+        series=tuple((row.series or "").split()),
         image_id=row.image_id,
         image_digest=row.image_digest,
         capsule_digest=row.capsule_digest,

@@ -110,7 +110,6 @@ async def show_jobs(  # noqa: PLR0913 - one parameter a filter
             list_projects(c),
         )
     )
-    lines = await add_steps(services.series, lines)
     return pages.look.page(
         visit,
         "jobs.html",
@@ -119,7 +118,7 @@ async def show_jobs(  # noqa: PLR0913 - one parameter a filter
         tabs=TABS,
         counts=counts,
         total=count_of(counts, wanted.state),
-        groups=_group(lines, wanted),
+        groups=_group(await add_steps(services.series, lines), wanted),
         first=(page - 1) * PAGE_SIZE + 1,
         shown=len(lines),
         page_size=PAGE_SIZE,

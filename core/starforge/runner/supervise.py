@@ -143,7 +143,8 @@ class Supervisor:
         if self._wishes.must_end:
             if self._stopping_since is None:
                 self._begin_stop(self._wishes.desired if self._wishes.desired != "run" else "term")
-            self._kill_at = min(self._kill_at, (self._stopping_since or 0.0) + self._wishes.grace_s)
+            begun = self._stopping_since or 0.0
+            self._kill_at = min(self._kill_at, begun + self._wishes.grace_s, self._wishes.end_by)
 
     def _begin_limit(self) -> Optional[ExitCause]:
         """Begin the stop that the limit asks for; None when the job was being stopped already."""

@@ -21,6 +21,8 @@ class Wishes:
     def __init__(self, control_path: str, grace_s: float) -> None:
         self.desired: Desired = "run"
         self.grace_s = grace_s
+        self.end_by = math.inf
+        """When the training must have ended (monotonic), as far as somebody has told how long it still has."""
         self.term_received_at: Optional[float] = None
         self.term_from_inside = False
         self._control_path = control_path
@@ -35,14 +37,17 @@ class Wishes:
     def offer(self, desired: Desired, grace_s: Optional[float]) -> None:
         """Take a wish; `run` changes nothing, since nobody can unsay a TERM that the job has seen.
 
-        Once the attempt is to end, the grace only becomes shorter: the job may write control.json as well.
+        `grace_s` counts from now: the console tells again and again what is left of it. Once the attempt is to end, that
+        only becomes shorter: the job may write control.json as well.
         """
         with self._lock:
             if desired == "run":
                 return
             if grace_s is not None and math.isfinite(grace_s):
                 wanted = min(max(0.0, grace_s), _MOST_GRACE_S)
-                self.grace_s = min(self.grace_s, wanted) if self.must_end else wanted
+                if not self.must_end:
+                    self.grace_s = wanted
+                self.end_by = min(self.end_by, time.monotonic() + wanted)
             self.desired = desired
 
     def poll(self) -> None:

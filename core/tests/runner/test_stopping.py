@@ -10,6 +10,7 @@ import pytest
 from core.tests.runner.support.attempt import Attempt, find_interpreters, until
 from core.tests.runner.support.ingest import Ingest
 from starforge.contract import capsule as contract
+from starforge.runner.wishes import Wishes
 
 # Prints its ids, and leaves behind what a launcher leaves: a detached, TERM-proof grandchild in a session of its own.
 STUBBORN = r"""
@@ -86,6 +87,29 @@ def test_a_pause_lets_the_job_save(attempt: Attempt) -> None:
     assert attempt.log() == b"ready\nsaved\n"
     assert attempt.record().desired == "pause"
     assert attempt.events("stopping")[0]["why"] == "pause"
+
+
+def test_a_job_has_its_whole_grace_however_often_it_is_told_what_is_left_of_it(attempt: Attempt) -> None:
+    saver = SAVES_ON_TERM.replace('print("saved"', 'time.sleep(3); print("saved"')
+    process = attempt.python(saver).start()
+    attempt.until_log(b"ready")
+    begun, grace_s = time.monotonic(), 4.5
+    while process.poll() is None:
+        attempt.control("stop", grace_s=max(0.0, begun + grace_s - time.monotonic()))
+        time.sleep(0.2)
+    process.communicate(timeout=20)
+
+    assert (process.returncode, attempt.log()) == (0, b"ready\nsaved\n")
+
+
+def test_a_grace_that_is_told_anew_becomes_shorter_and_never_longer(tmp_path: Path) -> None:
+    wishes = Wishes(str(tmp_path / "control.json"), 30.0)
+    wishes.offer("stop", 40.0)
+    first = wishes.end_by
+    wishes.offer("stop", 500.0)
+    assert (wishes.grace_s, wishes.end_by) == (40.0, first)
+    wishes.offer("pause", 10.0)
+    assert wishes.end_by <= first - 29.0
 
 
 def test_workers_have_the_rest_of_the_grace_when_their_launcher_dies_at_once(attempt: Attempt) -> None:

@@ -37,8 +37,8 @@ class Wishes:
     def offer(self, desired: Desired, grace_s: Optional[float]) -> None:
         """Take a wish; `run` changes nothing, since nobody can unsay a TERM that the job has seen.
 
-        `grace_s` counts from now: the console tells again and again what is left of it. Once the attempt is to end, that
-        only becomes shorter: the job may write control.json as well.
+        `grace_s` counts from now: the console tells again and again what is left of it. Once the attempt is to end,
+        that only becomes shorter: the job may write control.json as well.
         """
         with self._lock:
             if desired == "run":

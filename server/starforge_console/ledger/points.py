@@ -12,9 +12,9 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func,
 
 from starforge_console.domain.points import Columns, build_summary
 from starforge_console.domain.rollup import Rollup
+from starforge_console.ledger.metric_tables import metric_chunks, metric_keys, metric_pages
 from starforge_console.ledger.point_reads import PAGE_CHUNKS, list_summaries
 from starforge_console.ledger.steps import delete_step, note_step
-from starforge_console.ledger.tables import metric_chunks, metric_keys, metric_pages
 
 CHUNK_POINTS: Final = 1024
 KEYS_AT_MOST: Final = 10_000

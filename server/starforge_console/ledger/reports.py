@@ -30,12 +30,16 @@ class ReportingAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestGrant:
-    """What an ingest token stands for. `stop_by` is when the grace of a stop runs out, in Unix seconds."""
+    """What an ingest token stands for.
+
+    `stop_by` is when the grace of a stop runs out, in Unix seconds, and `stop_grace_s` how long it was when wished.
+    """
 
     attempt: ReportingAttempt
     expires_at: float
     desired: DesiredState
     stop_by: float | None
+    stop_grace_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +79,7 @@ def find_grant(connection: Connection, token_hash: str) -> IngestGrant | None:
             jobs.c.pools,
             jobs.c.desired,
             jobs.c.stop_by,
+            jobs.c.stop_grace_s,
             jobs.c.attempt_id.label("newest"),
         )
         .join(jobs, jobs.c.id == attempts.c.job_id)
@@ -88,6 +93,7 @@ def find_grant(connection: Connection, token_hash: str) -> IngestGrant | None:
         expires_at=row.token_expires_at or 0.0,
         desired=DesiredState(row.desired) if is_newest else DesiredState.STOP,
         stop_by=row.stop_by if is_newest else None,
+        stop_grace_s=row.stop_grace_s if is_newest else None,
     )
 
 

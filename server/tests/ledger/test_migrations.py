@@ -107,7 +107,7 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             later_columns = {
                 "jobs": (
                     *("waiting", "inputs", "starts_from", "workspace", "image_digest", "wished_for", "goes_on"),
-                    *("retries_given", "restored_at_step", "total_steps"),
+                    *("retries_given", "restored_at_step", "total_steps", "stop_grace_s"),
                 ),
                 "users": ("team",),
                 "attempts": ("series", "capsule_digest", "runner_digest", "image_digest"),

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 
 from starforge.contract.api import PAGE_LIMIT
+from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.fleets import FleetDetail
 from starforge.contract.queue import CapacityList, QueueEntry, QueueList, SeriesCapacity
 from starforge_console.ledger.listing import JobLine
@@ -25,7 +26,7 @@ ANY: Final = "any"
 router = APIRouter(tags=["queue"])
 
 Series = Annotated[str, Query(max_length=100, description="jobs that ask for this series alone; `any`: for no series")]
-After = Annotated[int, Query(ge=0, le=1 << 53, description="the `next` of the page before")]
+After = Annotated[int, Query(ge=0, le=LARGEST_NUMBER, description="the `next` of the page before")]
 
 
 @router.get("/queue", responses=problem_responses(401, 403))

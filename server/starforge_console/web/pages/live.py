@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
+from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.capsule import STREAM_METRICS
 from starforge.errors import NotFound
 from starforge_console.ingest.streams import log_stream
@@ -52,7 +53,7 @@ _BACK: Final = re.compile(r"([0-9]{1,16})\.([0-9]{1,6})\.([0-9]{1,16}-[0-9]{1,16
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(take_seat)])
 
-Number = Annotated[int, Query(ge=0, le=1 << 53)]
+Number = Annotated[int, Query(ge=0, le=LARGEST_NUMBER)]
 Name = Annotated[str, Query(max_length=200)]
 
 

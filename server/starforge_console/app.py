@@ -271,6 +271,7 @@ def _build_scheduler(
             wakeups=ground.wakeups,
             clock=ground.clock,
             views_seen=known.note,
+            find_series=known.find_series,
             figures=ground.loops,
             explain_inputs=shelf.explain_missing,
             reconcile_s=settings.policy.reconcile_s,

@@ -8,6 +8,7 @@ import click
 from starforge.cli.fleet_views import open_fleets, read_options
 from starforge.cli.lazy import LazyCommand, LazyGroup
 from starforge.cli.output import json_option, note, print_json, print_table, warn
+from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.fleets import MintJoinToken
 from starforge.wording import count_of, describe_duration
 
@@ -88,7 +89,7 @@ def ls(fleet: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags 
 
 @click.command()
 @click.argument("fleet")
-@click.argument("token", type=click.IntRange(1, 1 << 53))
+@click.argument("token", type=click.IntRange(1, LARGEST_NUMBER))
 @json_option
 def revoke(fleet: str, token: int, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     r"""Let no machine in any more with a token.

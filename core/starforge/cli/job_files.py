@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -15,6 +15,9 @@ from starforge.client.outputs import OUT, complete_path, is_here, list_wanted, r
 from starforge.contract.files import FileEntry
 from starforge.logtext import clean_line
 from starforge.wording import count_of, describe_bytes
+
+_NAMED: Final = 5
+"""So many of what was left out are named."""
 
 
 @click.command()
@@ -57,26 +60,32 @@ def get(job: str, paths: tuple[str, ...], target: Path, force: bool, as_json: bo
     `checkpoint` for the newest one, `checkpoint@step=N` for another; without one all
     outputs come. A download that was cut goes on where it was when the command is
     run again, and what came is compared with the size and the digest that are known.
-    A file that is there already in the right size is not brought again.
+    A file that is there already in the right size is not brought again. Links are not
+    followed: those that are left out are named.
 
     \b
-    JSON: {files: [{path, to, bytes, sha256, saved}]}
+    JSON: {files: [{path, to, bytes, sha256, saved}], left_out: [path]}
     """
     with open_console_as(FilesConsole) as console:
-        wanted = [one for path in paths or (OUT,) for one in list_wanted(console, job, path, target)]
+        left_out: list[str] = []
+        wanted = [one for path in paths or (OUT,) for one in list_wanted(console, job, path, target, left_out)]
         missing = [one for one in wanted if force or not is_here(one)]
         refuse_overwriting([] if force else missing, "choose another folder with --to, or write over them with --force")
         total = sum(one.entry.bytes or 0 for one in missing)
         with show_progress("fetching", total) as progress:
             for one in missing:
                 console.save(job, one, progress)
-    _print_saved(wanted, missing, as_json=as_json)
-
-
-def _print_saved(wanted: Sequence[Wanted], saved: Sequence[Wanted], *, as_json: bool) -> None:
     if as_json:
-        print_json({"files": [_as_json(one, is_saved=one in saved) for one in wanted]})
+        print_json({"files": [_as_json(one, is_saved=one in missing) for one in wanted], "left_out": left_out})
         return
+    _print_saved(wanted, missing)
+    if left_out:
+        named = ", ".join(clean_line(path) for path in left_out[:_NAMED])
+        more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+        note(f"left out, for links are not followed: {named}{more}")
+
+
+def _print_saved(wanted: Sequence[Wanted], saved: Sequence[Wanted]) -> None:
     for one in saved:
         say(str(one.target))
     here = len(wanted) - len(saved)

@@ -50,7 +50,8 @@ def ls(state: str | None, project: str | None, user: str | None, limit: int, as_
     JSON: {items: [{id, name, project, user, state, reason, desired, note, fleet,
                     gpus, attempt, submitted_at, started_at, ended_at, retry_at,
                     state_since, waits: [{reason, places, more}], recipe,
-                    series, node, max_runtime_s, retries_left}]}
+                    series, got_series, node, max_runtime_s, retries_left, step,
+                    total_steps}]}
     Times are Unix seconds.
     """
     with open_console() as console:
@@ -127,8 +128,23 @@ def _load_curve(console: Console, job: str, metric: str) -> Curve:
 
 
 def describe_gpus(job: JobView) -> str:
-    """How many GPUs the job asks for."""
-    return str(job.gpus) if job.gpus else "-"
+    """How many GPUs the job asks for, and of which series: those that it got, once it has some."""
+    return f"{' + '.join(job.got_series) or job.series or 'any'} x {job.gpus}" if job.gpus else "-"
+
+
+def describe_asked(job: JobView) -> str:
+    """The same, and what was asked for where that is another thing."""
+    asked = job.series or "any"
+    differs = job.gpus and job.got_series and job.got_series != (asked,)
+    return f"{describe_gpus(job)} (asked for {asked})" if differs else describe_gpus(job)
+
+
+def describe_steps(job: JobView) -> str:
+    """How far the job has trained, and of how many steps where it has said so."""
+    if job.step is None or job.total_steps is None:
+        return "-" if job.step is None else f"{job.step:,}"
+    percent = max(0, min(100, 100 * job.step // job.total_steps))
+    return f"{job.step:,} / {job.total_steps:,} ({percent}%)"
 
 
 def describe_age(job: JobView, now: float) -> str:
@@ -163,7 +179,8 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
         ("method", f"{spec.recipe.name} {spec.recipe.version}"),
         ("image", shorten_digests(spec.framework.image)),
         ("fleet", describe_place(detail)),
-        ("GPUs", describe_gpus(job)),
+        ("GPUs", describe_asked(job)),
+        *([("step", describe_steps(job))] if job.step is not None else []),
         (
             "commit",
             (spec.provenance.commit or "none")[:_SHOWN_DIGITS] + (" (with changes)" if spec.provenance.dirty else ""),

@@ -55,14 +55,19 @@ class FilesConsole(Console):
         folder, _, name = path.rpartition("/")
         return next((one for one in self.entries(job, folder) if one.name == name), None)
 
-    def walk(self, job: str, path: str, target: Path) -> Iterator[Wanted]:
-        """Every plain file below the folder `path`, each with its place below `target`. Links are passed over."""
+    def walk(self, job: str, path: str, target: Path, left_out: list[str] | None = None) -> Iterator[Wanted]:
+        """Every plain file below the folder `path`, each with its place below `target`.
+
+        The paths of links and of what is neither file nor folder are added to `left_out`.
+        """
         for entry in self.entries(job, path):
             place = f"{path}/{entry.name}"
             if entry.kind == "folder":
-                yield from self.walk(job, place, target / _check_name(entry.name))
+                yield from self.walk(job, place, target / _check_name(entry.name), left_out)
             elif entry.kind == "file":
                 yield Wanted(place, target / _check_name(entry.name), entry)
+            elif left_out is not None:
+                left_out.append(place)
 
     def save(self, job: str, wanted: Wanted, progress: Progress) -> None:
         """Write the file to its place, once all of it came. What a call before this one had is gone on with.

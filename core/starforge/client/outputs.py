@@ -23,8 +23,12 @@ def complete_path(path: str) -> str:
     return path if not path or _WHOLE.fullmatch(path) else f"{OUT}/{path}"
 
 
-def list_wanted(console: FilesConsole, job: str, path: str, target: Path) -> Sequence[Wanted]:
+def list_wanted(
+    console: FilesConsole, job: str, path: str, target: Path, left_out: list[str] | None = None
+) -> Sequence[Wanted]:
     """The files that a path, `checkpoint` or `checkpoint@step=N` means, each with its place in `target`.
+
+    What of a folder is no file, such as links, is added to `left_out`.
 
     Raises:
         NotFound: the job has no such file, folder or checkpoint.
@@ -37,7 +41,7 @@ def list_wanted(console: FilesConsole, job: str, path: str, target: Path) -> Seq
     if entry is None:
         raise NotFound(f"job {job} has no {place!r}", next_step=f"'sf job artifacts {job}' lists what it left")
     if entry.kind == "folder":
-        return list(console.walk(job, place, target / name))
+        return list(console.walk(job, place, target / name, left_out))
     if entry.kind != "file":
         raise NotFound(f"{place} of job {job} is no file and no folder", why="links are not followed")
     return [Wanted(place, target / name, entry)]

@@ -163,9 +163,12 @@ class JobView(Answer):
     waits: tuple[WaitView, ...] = Field(default=(), description="of a queued job: what `note` says, reason by reason")
     recipe: str = ""
     series: str | None = Field(default=None, description="the GPUs that are asked for; None takes any")
+    got_series: tuple[str, ...] = Field(default=(), description="of its attempt's GPUs; empty: it waits, or not known")
     node: str | None = Field(default=None, description="the machine of the newest attempt")
     max_runtime_s: float | None = None
     retries_left: int | None = Field(default=None, description="None: the console is too old to say")
+    step: int | None = Field(default=None, description="the highest that the newest attempt has reported a point of")
+    total_steps: int | None = Field(default=None, description="how many the training will have, where it says so")
 
 
 class EventView(Answer):
@@ -202,6 +205,7 @@ class AttemptView(Answer):
     fleet: str | None = None
     node: str | None = None
     gpus: tuple[str, ...] = ()
+    series: tuple[str, ...] = Field(default=(), description="of these GPUs, each once; empty: not known of each")
     image_id: str | None = None
     image_digest: str | None = Field(default=None, description="what ran, at the image's own registry")
     capsule_digest: str | None = Field(default=None, description="None: it was never assembled")

@@ -13,12 +13,26 @@ from core.tests.cli.conftest import Sf
 from core.tests.cli.test_main import COMMANDS
 from core.tests.client.server import TOKEN, ConsoleState, serve
 from core.tests.workspace.trees import commit_tree, write_tree
-from starforge.cli.job_views import shorten_digests
+from starforge.cli.job_views import describe_asked, describe_gpus, describe_steps, shorten_digests
 from starforge.cli.lazy import LazyGroup
 from starforge.cli.main import root
 from starforge.cli.waiting import WaitingLine
-from starforge.contract.api import AttemptView
+from starforge.contract.api import AttemptView, JobView
 
+LINE = JobView(
+    id="jabcdefghi",
+    name="first",
+    project="demo",
+    user="ann",
+    state="RUNNING",
+    reason="started",
+    desired="run",
+    fleet="lab",
+    gpus=1,
+    attempt=1,
+    submitted_at=1.0,
+    state_since=2.0,
+)
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
 
@@ -148,6 +162,32 @@ def test_a_job_is_shown_with_its_place_in_80_columns(sf: Sf, state: ConsoleState
 
 def test_digests_are_shortened_wherever_they_stand() -> None:
     assert shorten_digests(f"a@{DIGEST}, {DIGEST}.") == "a@sha256:0123456789ab, sha256:0123456789ab."
+
+
+@pytest.mark.parametrize(
+    ("step", "total", "told"),
+    [(2140, 3000, "2,140 / 3,000 (71%)"), (7, None, "7"), (None, 9, "-"), (3300, 3000, "3,300 / 3,000 (100%)")],
+)
+def test_a_job_tells_how_far_it_has_trained(step: int | None, total: int | None, told: str) -> None:
+    assert describe_steps(LINE.model_copy(update={"step": step, "total_steps": total})) == told
+
+
+@pytest.mark.parametrize(
+    ("gpus", "series", "got", "told"),
+    [
+        (0, None, (), "-"),
+        (2, None, (), "any x 2"),
+        (2, None, ("l40s",), "l40s x 2 (asked for any)"),
+        (2, "l40s", ("l40s",), "l40s x 2"),
+        (2, "h100", ("h100-pcie", "h100-sxm"), "h100-pcie + h100-sxm x 2 (asked for h100)"),
+    ],
+)
+def test_a_job_tells_which_gpus_it_got_and_what_was_asked_where_that_differs(
+    gpus: int, series: str | None, got: tuple[str, ...], told: str
+) -> None:
+    job = LINE.model_copy(update={"gpus": gpus, "series": series, "got_series": got})
+    assert describe_asked(job) == told
+    assert describe_gpus(job) == told.partition(" (")[0]
 
 
 @pytest.mark.usefixtures("server", "project")

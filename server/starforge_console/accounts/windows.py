@@ -11,7 +11,7 @@ from starforge.wording import describe_nearest
 from starforge_console.accounts.quotas import check_team
 from starforge_console.clock import Clock
 from starforge_console.domain.opening import KeptWindow, WindowOf
-from starforge_console.domain.window_syntax import parse_window
+from starforge_console.domain.window_syntax import knows_zone, parse_window
 from starforge_console.domain.windows import Edge, is_open, list_edges
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
@@ -75,9 +75,8 @@ class OpeningHours:
     def list_edges(self, windows: Sequence[WindowNow], count: int) -> Sequence[NextEdge]:
         """The next edges of these windows, each by itself, in order."""
         now = self._clock.now()
-        edges = [
-            NextEdge(edge, one.line.kept) for one in windows for edge in list_edges([one.line.kept.window], now, count)
-        ]
+        known = [one.line.kept for one in windows if knows_zone(one.line.kept.window.zone)]
+        edges = [NextEdge(edge, kept) for kept in known for edge in list_edges([kept.window], now, count)]
         return sorted(edges, key=lambda one: one.edge.at)[:count]
 
     async def put(self, of: WindowOf, hours: Hours, by: str) -> WindowNow:
@@ -106,6 +105,9 @@ class OpeningHours:
         self._wakeups.notify(QUEUE)
 
     def _look(self, line: WindowLine) -> WindowNow:
+        """One whose time zone is not known here any more counts as closed: nothing starts under it."""
+        if not knows_zone(line.kept.window.zone):
+            return WindowNow(line, False, None)  # noqa: FBT003 - the fields have names
         now, windows = self._clock.now(), [line.kept.window]
         return WindowNow(line, is_open(windows, now), next(iter(list_edges(windows, now, 1)), None))
 

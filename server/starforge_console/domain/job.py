@@ -41,6 +41,8 @@ class JobInFlight:
     pools: tuple[PoolRequest, ...]
     stop_by: float | None = None
     """When the job must have ended by itself, once a stop or pause is wished."""
+    stop_grace_s: float | None = None
+    """How much time that left it when it was wished."""
     note: str = ""
     wished_for: Reason | None = None
     """What the end of a stop or a pause confirms that the platform wished; None where a user wished it."""

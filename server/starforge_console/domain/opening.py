@@ -55,20 +55,22 @@ class Asker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """All that are in force, with the team of each user by id."""
+    """All that are in force, with the team of each user by id.
+
+    `lost` are those whose time zone this machine has no table of any more: nobody can say when they are open.
+    """
 
     kept: Bound = ()
     teams: Mapping[int, str | None] = field(default_factory=dict)
+    lost: Bound = ()
 
     def bind(self, user_id: int, pools: Sequence[PoolRequest], fleet: str | None) -> Bound:
         """Those that bind a job of this user and shape, in this fleet; without one those of any fleet are left out."""
-        if not self.kept:
-            return ()
-        names = {WindowOf("profile", name) for name in name_profiles(pools)}
-        team = self.teams.get(user_id)
-        names |= {WindowOf("team", team)} if team else set()
-        names |= {WindowOf("fleet", fleet)} if fleet else set()
-        return tuple(one for one in self.kept if one.of in names)
+        return self._choose(self.kept, user_id, pools, fleet)
+
+    def bind_lost(self, user_id: int, pools: Sequence[PoolRequest], fleet: str | None) -> Bound:
+        """The same of those that are lost."""
+        return self._choose(self.lost, user_id, pools, fleet)
 
     def bind_fleet(self, fleet: str) -> Bound:
         """The fleet's own."""
@@ -81,6 +83,19 @@ class Windows:
             return find_joint_start(bound, at, job.grace_s)
         starts = [find_joint_start(bound + self.bind_fleet(fleet), at, job.grace_s) for fleet in fleets]
         return min((start for start in starts if start is not None), default=None)
+
+    def list_lost(self, fleet: str) -> Bound:
+        """The fleet's own that are lost."""
+        return tuple(one for one in self.lost if one.of == ("fleet", fleet))
+
+    def _choose(self, among: Bound, user_id: int, pools: Sequence[PoolRequest], fleet: str | None) -> Bound:
+        if not among:
+            return ()
+        names = {WindowOf("profile", name) for name in name_profiles(pools)}
+        team = self.teams.get(user_id)
+        names |= {WindowOf("team", team)} if team else set()
+        names |= {WindowOf("fleet", fleet)} if fleet else set()
+        return tuple(one for one in among if one.of in names)
 
 
 _Shape = tuple[int, tuple[PoolRequest, ...], str | None, float]
@@ -125,6 +140,14 @@ def explain_closed(closed: Bound, start: float | None, at: float, grace_s: float
     return WaitReason(f"{why}: {when}", tuple(f"the window of {one.of}" for one in closed))
 
 
+def explain_lost(lost: Bound) -> WaitReason:
+    """Why a job may not start under windows of which nobody can say when they are open."""
+    zones = " and ".join(sorted({repr(one.window.zone) for one in lost}))
+    why = f"counts in the time zone {zones}, of which this console's machine has no table any more"
+    after = "an administrator updates the machine's time zones, or sets the window anew"
+    return WaitReason(f"{why}: {after}", tuple(f"the window of {one.of}" for one in lost))
+
+
 def list_closed(bound: Bound, at: float, grace_s: float) -> Bound:
     """Those that a job may not start under at that instant, and under which one that runs has to end."""
     return tuple(one for one in bound if _find_start((one,), at, grace_s) != at)
@@ -153,7 +176,7 @@ class OpenNow:
     def __init__(self, windows: Windows, fleets: Collection[str], at: float) -> None:
         self._windows = windows
         self._at = at
-        self._fleets = [fleet for fleet in fleets if windows.bind_fleet(fleet)]
+        self._fleets = [fleet for fleet in fleets if windows.bind_fleet(fleet) or windows.list_lost(fleet)]
         self._served = fleets
         self._held: dict[_Shape, WaitReason | None] = {}
         self._closed: dict[_Shape, dict[str, WaitReason]] = {}
@@ -166,9 +189,12 @@ class OpenNow:
 
     def explain_hold(self, job: QueuedJob) -> Sequence[WaitReason]:
         """Why the job may not start, wherever there is room; empty when it may."""
-        if not self._windows.kept:
+        if not self._windows.kept and not self._windows.lost:
             return ()
         shape = _shape_of(job)
+        lost = self._windows.bind_lost(job.user_id, job.pools, job.fleet) if self._windows.lost else ()
+        if lost and shape not in self._held:
+            self._held[shape] = explain_lost(lost)
         if shape not in self._held:
             asker = Asker(job.user_id, job.fleet, job.pools, job.grace_s)
             closed = list_closed(self._windows.bind(job.user_id, job.pools, job.fleet), self._at, job.grace_s)
@@ -189,7 +215,10 @@ class OpenNow:
     def _list_closed(self, job: QueuedJob) -> Iterator[tuple[str, WaitReason]]:
         own = self._windows.bind(job.user_id, job.pools, None)
         for fleet in self._fleets:
-            bound = self._windows.bind_fleet(fleet)
+            lost, bound = self._windows.list_lost(fleet), self._windows.bind_fleet(fleet)
+            if lost:
+                yield fleet, explain_lost(lost)
+                continue
             closed = list_closed(bound, self._at, job.grace_s)
             if closed:
                 start = find_joint_start(own + bound, self._at, job.grace_s)

@@ -116,7 +116,8 @@ _GOES_ON: Final = frozenset({Reason.WINDOW_CLOSED.value})
 def find_hold(job: JobFacts) -> str:
     """Why nothing at all of the job may go now; empty when something may."""
     if not has_ended_for_good(job.state, job.retry_at) or job.ended_at is None:
-        return f"it is {job.state}" + (" and will be retried" if job.retry_at is not None else "")
+        goes_on = "goes on by itself" if job.reason in _GOES_ON else "will be retried"
+        return f"it is {job.state}" + (f" and {goes_on}" if job.retry_at is not None else "")
     if job.state is JobState.STOPPED and job.reason in _GOES_ON:
         return "it goes on by itself"
     if job.is_parent:

@@ -49,11 +49,21 @@ def parse_window(zone: str, open_: Sequence[str], except_: Sequence[str] = ()) -
             why=f"a window has at most {MOST_SPANS} spans and {MOST_DATES} dates",
             next_step="join days that have the same hours, as in 'mon-fri 20:00-08:00', and leave out what is over",
         )
-    return Window(
-        zone=find_zone(zone).key,
-        open=tuple(map(parse_span, open_)),
-        without=frozenset(map(parse_date, except_)),
-    )
+    return read_window(find_zone(zone).key, open_, except_)
+
+
+def read_window(zone: str, open_: Sequence[str], except_: Sequence[str]) -> Window:
+    """A window that was parsed before, also where its zone is not known here any more. Raises InputError."""
+    return Window(zone=zone, open=tuple(map(parse_span, open_)), without=frozenset(map(parse_date, except_)))
+
+
+def knows_zone(name: str) -> bool:
+    """Whether this machine has the table of the time zone of that name."""
+    try:
+        find_zone(name)
+    except InputError:
+        return False
+    return True
 
 
 @lru_cache(maxsize=64)

@@ -91,6 +91,15 @@ class Refuse:
     next_step: str
 
 
+def find_left_s(stop_by: float | None, grace_s: float | None, now: float) -> float:
+    """What is left of a stop's time: until `stop_by`, and however the clock was set, no more than it was given.
+
+    None of `grace_s` is a stop of a time when that was not kept.
+    """
+    left_s = 0.0 if stop_by is None else max(0.0, stop_by - now)
+    return left_s if grace_s is None else min(left_s, grace_s)
+
+
 Answer: TypeAlias = Nothing | Ask | AtOnce | StayAsItIs | GoOnAfter | Refuse
 
 

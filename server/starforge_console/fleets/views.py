@@ -26,6 +26,13 @@ class KnownFleets:
         view = self._views.get(fleet)
         return view if view is not None and view.complete else None
 
+    def find_series(self, fleet: str, gpus: Sequence[str]) -> Sequence[str]:
+        """The series of the fleet's GPUs of these UUIDs, each once; none where it is not known of each."""
+        view = self._views.get(fleet)
+        known = {gpu.uuid: gpu.series for node in view.nodes for gpu in node.gpus} if view is not None else {}
+        found = sorted({known.get(gpu) or "" for gpu in gpus})
+        return [] if "" in found else found
+
     def views(self) -> Sequence[FleetView]:
         """Every fleet's newest view."""
         return list(self._views.values())

@@ -122,7 +122,14 @@ class EventsSink:
             told = ("events_line", _complaint("events", read.fault))
         if read.samples:
             await self._keep_samples(attempt, read.samples)
-        reports = Reports(before=at, to=at + len(lines), notes=read.notes, outputs=read.outputs, told=told)
+        reports = Reports(
+            before=at,
+            to=at + len(lines),
+            notes=read.notes,
+            outputs=read.outputs,
+            told=told,
+            total_steps=read.total_steps,
+        )
         return await self._write(attempt, reports)
 
     async def _keep_samples(self, attempt: ReportingAttempt, found: Sequence[Sample]) -> None:

@@ -41,6 +41,7 @@ class Events:
     notes: list[str] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    total_steps: int | None = None
     dropped: int = 0
     fault: str = ""
     at: int = 0
@@ -167,9 +168,16 @@ class _Samples(msgspec.Struct):
         )
 
 
+class _TotalSteps(msgspec.Struct):
+    total_steps: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+
+    def tell(self, read: Events) -> None:
+        read.total_steps = self.total_steps
+
+
 _METRICS: Final = msgspec.json.Decoder(_MetricsLine)
 _KIND: Final = msgspec.json.Decoder(_Kind)
-_Told = _Started | _WorkspaceReady | _Stopping | _Note | _Ended | _Checkpoint | _Artifact | _Samples
+_Told = _Started | _WorkspaceReady | _Stopping | _Note | _Ended | _Checkpoint | _Artifact | _Samples | _TotalSteps
 _DECODERS: Final[dict[str, "msgspec.json.Decoder[_Told]"]] = {
     "started": msgspec.json.Decoder(_Started),
     "workspace_ready": msgspec.json.Decoder(_WorkspaceReady),
@@ -179,6 +187,7 @@ _DECODERS: Final[dict[str, "msgspec.json.Decoder[_Told]"]] = {
     "checkpoint": msgspec.json.Decoder(_Checkpoint),
     "artifact": msgspec.json.Decoder(_Artifact),
     "samples": msgspec.json.Decoder(_Samples),
+    "total_steps": msgspec.json.Decoder(_TotalSteps),
 }
 
 _ReadT = TypeVar("_ReadT", Metrics, Events)

@@ -7,6 +7,7 @@ from typing import Final
 from starforge.contract.states import DesiredState
 from starforge_console.clock import Clock
 from starforge_console.domain.tokens import hash_token
+from starforge_console.domain.wishes import find_left_s
 from starforge_console.errors import StreamClosed, TokenRefused
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.reports import IngestGrant, find_grant
@@ -59,7 +60,7 @@ class IngestTokens:
         """What the attempt shall do now."""
         if grant.desired is DesiredState.RUN or grant.stop_by is None:
             return Wish(grant.desired, None)
-        return Wish(grant.desired, max(0.0, grant.stop_by - self._clock.now()))
+        return Wish(grant.desired, find_left_s(grant.stop_by, grant.stop_grace_s, self._clock.now()))
 
     def _find_remembered(self, hashed: str) -> IngestGrant | None:
         grant, at = self._known.get(hashed, (None, 0.0))

@@ -26,8 +26,13 @@ def ref_of(job: JobInFlight) -> JobRef:
     return JobRef(id=job.id, state=job.state, version=job.version, attempt=job.attempt.id, number=job.attempt.number)
 
 
-def apply_move(connection: Connection, job: JobInFlight, decision: Move, guard: Guard) -> JobRef | None:
-    """Apply `decision`; None when the job has changed since it was read, and then nothing is written."""
+def apply_move(
+    connection: Connection, job: JobInFlight, decision: Move, guard: Guard, series: Sequence[str] = ()
+) -> JobRef | None:
+    """Apply `decision`; None when the job has changed since it was read, and then nothing is written.
+
+    `series` are those of the GPUs that were seen; none where they are not known.
+    """
     after = _state_after(job.state, decision.reasons)
     retry = None
     job_values: dict[str, Any] = {}
@@ -40,6 +45,8 @@ def apply_move(connection: Connection, job: JobInFlight, decision: Move, guard: 
     elif after in ENDED and decision.reasons[-1] is not Reason.WINDOW_CLOSED:
         job_values = {"retry_at": None}  # it ended for good before a window could stop it for a while
     attempt_values = {**_seen_values(decision.seen), **_exit_values(decision.exit, decision.reasons[-1], retry)}
+    if series:
+        attempt_values["series"] = " ".join(series)
     reasons = decision.reasons
     if after is JobState.FAILED and stays_paused(job.desired, job.wished_for, reasons[-1], goes_on=job.goes_on):
         attempt_values["reason"] = reasons[-1].value

@@ -1,4 +1,4 @@
-"""Tables of what is kept for a while: examples of jobs, what retention removed, why runs failed, keys of submits."""
+"""Tables of what is kept for a while: examples and steps of jobs, what retention removed, why runs failed, submits."""
 
 from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, LargeBinary, Table, Text
 
@@ -45,6 +45,15 @@ samples = Table(
     Index("ix_samples_job_id_name_step", "job_id", "name", "step"),
 )
 """Rows of text that a job reported at a step."""
+
+job_steps = Table(
+    "job_steps",
+    series,
+    Column("job_id", Text, primary_key=True),
+    Column("attempt", Integer, nullable=False),
+    Column("step", BigInteger, nullable=False),
+)
+"""The highest step that a job's newest reporting attempt has reported a point of."""
 
 idempotency = Table(
     "idempotency",

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, or_, select
 
+from starforge.contract.states import JobState
 from starforge.errors import NotFound
 from starforge_console.ledger.search import ACTIVE, ENDED_STATES, JobSearch, apply_search, is_active
 from starforge_console.ledger.tables import attempts, events, jobs, users
@@ -23,8 +24,12 @@ class JobLine:
     recipe: str
     series: str | None
     node: str | None
+    got: tuple[str, ...]
+    """The series of the GPUs of its newest attempt, each once; none while it waits, or where they are not known."""
     max_runtime_s: float | None
     retries_left: int
+    step: int | None = None
+    """How far it has trained: the series know, and `web.steps` adds it where it is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +130,10 @@ def list_touched(connection: Connection, ids: Sequence[str], after: int) -> set[
 
 def _line_query() -> Select[Any]:
     columns = [jobs.c[name] for name in JobRecord.__dataclass_fields__ if name != "user"]
-    more = (jobs.c.spec, jobs.c.pools, jobs.c.max_runtime_s, jobs.c.retries_left, attempts.c.node)
+    more = (jobs.c.spec, jobs.c.pools, jobs.c.max_runtime_s, jobs.c.retries_left)
+    of_attempt = (attempts.c.node, attempts.c.series.label("got"))
     return (
-        select(*columns, users.c.name.label("user"), *more)
+        select(*columns, users.c.name.label("user"), *more, *of_attempt)
         .join(users, users.c.id == jobs.c.user_id)
         .outerjoin(attempts, attempts.c.id == jobs.c.attempt_id)
     )
@@ -141,6 +147,7 @@ def _line(row: Row[Any]) -> JobLine:
         recipe=spec["recipe"]["name"],
         series=next((pool["series"] for pool in pools if pool["series"]), None),
         node=row.node,
+        got=() if row.state == JobState.QUEUED.value else tuple((row.got or "").split()),
         max_runtime_s=row.max_runtime_s,
         retries_left=row.retries_left,
     )

@@ -147,7 +147,7 @@ def _times_of_job(steps: Sequence[JobState], now: float) -> dict[str, Any]:
     if steps[-1] in ENDED:
         times["ended_at"] = now
     if steps[-1] in {JobState.QUEUED, JobState.PAUSED}:
-        times |= {"started_at": None, "ended_at": None, "retry_at": None, "stop_by": None}
+        times |= {"started_at": None, "ended_at": None, "retry_at": None, "stop_by": None, "stop_grace_s": None}
     return times
 
 

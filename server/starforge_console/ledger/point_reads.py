@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from starforge_console.domain.points import Columns
 from starforge_console.domain.rollup import Rollup
-from starforge_console.ledger.tables import metric_chunks, metric_pages
+from starforge_console.ledger.metric_tables import metric_chunks, metric_pages
 
 PAGE_CHUNKS: Final = 64
 """So many chunks that change no more have their summaries together in one row."""

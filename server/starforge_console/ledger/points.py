@@ -12,8 +12,9 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func,
 
 from starforge_console.domain.points import Columns, build_summary
 from starforge_console.domain.rollup import Rollup
+from starforge_console.ledger.metric_tables import metric_chunks, metric_keys, metric_pages
 from starforge_console.ledger.point_reads import PAGE_CHUNKS, list_summaries
-from starforge_console.ledger.tables import metric_chunks, metric_keys, metric_pages
+from starforge_console.ledger.steps import delete_step, note_step
 
 CHUNK_POINTS: Final = 1024
 KEYS_AT_MOST: Final = 10_000
@@ -53,6 +54,7 @@ def add_points(connection: Connection, job_id: str, attempt: int, points: Mappin
     for plan in plans:
         if plan.full // PAGE_CHUNKS > plan.full_before // PAGE_CHUNKS:
             _write_pages(connection, job_id, plan.key, plan.full // PAGE_CHUNKS)
+    note_step(connection, job_id, attempt, kept.values())
     return refused
 
 
@@ -113,6 +115,7 @@ def delete_points(connection: Connection, job_id: str) -> None:
     """Forget the curves of a job."""
     for table in (metric_chunks, metric_pages, metric_keys):
         connection.execute(delete(table).where(table.c.job_id == job_id))
+    delete_step(connection, job_id)
 
 
 _NAMES_A_QUERY: Final = 500

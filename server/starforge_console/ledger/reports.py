@@ -30,12 +30,16 @@ class ReportingAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestGrant:
-    """What an ingest token stands for. `stop_by` is when the grace of a stop runs out, in Unix seconds."""
+    """What an ingest token stands for.
+
+    `stop_by` is when the grace of a stop runs out, in Unix seconds, and `stop_grace_s` how long it was when wished.
+    """
 
     attempt: ReportingAttempt
     expires_at: float
     desired: DesiredState
     stop_by: float | None
+    stop_grace_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,7 @@ class Output:
 class Reports:
     """Events of an attempt from byte `before` to byte `to`: what people read of them, and the outputs they name.
 
-    `told` is a (code, text) that people are told once an attempt.
+    `told` is a (code, text) that people are told once an attempt; `total_steps` is how long the training will be.
     """
 
     before: int
@@ -61,6 +65,7 @@ class Reports:
     notes: Sequence[str]
     outputs: Sequence[Output]
     told: tuple[str, str] | None = None
+    total_steps: int | None = None
 
 
 def find_grant(connection: Connection, token_hash: str) -> IngestGrant | None:
@@ -74,6 +79,7 @@ def find_grant(connection: Connection, token_hash: str) -> IngestGrant | None:
             jobs.c.pools,
             jobs.c.desired,
             jobs.c.stop_by,
+            jobs.c.stop_grace_s,
             jobs.c.attempt_id.label("newest"),
         )
         .join(jobs, jobs.c.id == attempts.c.job_id)
@@ -87,6 +93,7 @@ def find_grant(connection: Connection, token_hash: str) -> IngestGrant | None:
         expires_at=row.token_expires_at or 0.0,
         desired=DesiredState(row.desired) if is_newest else DesiredState.STOP,
         stop_by=row.stop_by if is_newest else None,
+        stop_grace_s=row.stop_grace_s if is_newest else None,
     )
 
 
@@ -123,6 +130,8 @@ def note_reports(connection: Connection, attempt: ReportingAttempt, reports: Rep
         .where(event_marks.c.attempt == attempt.id)
         .values(received_to=reports.to, entries=mark.entries + min(room, len(reports.notes)))
     )
+    if reports.total_steps is not None:
+        _keep_total_steps(connection, attempt, reports.total_steps)
     if reports.told is not None:
         tell_once(connection, attempt, reports.told, now)
     if len(reports.notes) > room:
@@ -162,6 +171,13 @@ def _ensure_mark(connection: Connection, attempt: AttemptId) -> Any:  # noqa: AN
         connection.execute(insert(event_marks).values(attempt=attempt, received_to=0, entries=0, told=""))
         mark = connection.execute(select(event_marks).where(event_marks.c.attempt == attempt)).one()
     return mark
+
+
+def _keep_total_steps(connection: Connection, attempt: ReportingAttempt, total_steps: int) -> None:
+    """The newest attempt has the last word; an older one, whose reports came late, the first."""
+    mine = jobs.c.id == attempt.job
+    may = (jobs.c.attempt_number == attempt.number) | jobs.c.total_steps.is_(None)
+    connection.execute(update(jobs).where(mine, may).values(total_steps=total_steps))
 
 
 def _keep_outputs(connection: Connection, attempt: AttemptId, outputs: Sequence[Output]) -> bool:

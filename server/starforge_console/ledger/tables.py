@@ -18,7 +18,6 @@ from sqlalchemy import (
     false,
     text,
 )
-from sqlalchemy.engine import Dialect
 
 NAMES: Final = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -34,15 +33,6 @@ _RETRIES: Final = text("retry_at IS NOT NULL")
 
 # SQLite numbers only INTEGER keys by itself; PostgreSQL wants eight bytes.
 Serial = BigInteger().with_variant(Integer, "sqlite")
-
-
-class _Bytes(LargeBinary):
-    """Bytes that the drivers take as they are: to wrap each value costs more than to write it, where there are many."""
-
-    cache_ok = True
-
-    def bind_processor(self, dialect: Dialect) -> None:  # noqa: ARG002 - SQLAlchemy's
-        return None
 
 
 facts = Table("facts", ledger, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
@@ -139,6 +129,8 @@ jobs = Table(
     Column("reason", Text, nullable=False),
     Column("desired", Text, nullable=False),
     Column("stop_by", Float),
+    # What of time the stop or pause left it when it was wished: no clock that is set makes it longer.
+    Column("stop_grace_s", Float),
     Column("version", Integer, nullable=False),
     Column("lease", Text),
     Column("lease_until", Float),
@@ -168,6 +160,8 @@ jobs = Table(
     # What `retries_left` is again once an attempt has committed a checkpoint of a later step than `restored_at_step`.
     Column("retries_given", Integer, nullable=False, server_default="0"),
     Column("restored_at_step", BigInteger),
+    # How long the training will be, where it has said so.
+    Column("total_steps", BigInteger),
     Index("ix_jobs_state_submitted_at", "state", "submitted_at"),
     Index("ix_jobs_submitted_at_id", "submitted_at", "id"),
     # Few of many: those that go on by themselves.
@@ -197,6 +191,8 @@ attempts = Table(
     Column("evidence", Text),
     Column("costs_retry", Boolean, nullable=False),
     Column("gpus", Text, nullable=False),
+    # Theirs, separated by spaces; NULL while it is not known of each.
+    Column("series", Text),
     Column("image_id", Text),
     # Of the image that ran, at the registry that its name says.
     Column("image_digest", Text),
@@ -347,49 +343,3 @@ log_segments = Table(
     Column("crc", BigInteger, nullable=False),
     Column("lines_before", BigInteger),
 )
-
-metric_keys = Table(
-    "metric_keys",
-    series,
-    Column("job_id", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("points", BigInteger, nullable=False),
-    Column("chunks", Integer, nullable=False),
-    # The sizes of its last chunks that may still grow, separated by spaces, and the attempt that they are of.
-    Column("pieces", Text),
-    Column("attempt", Integer),
-)
-
-metric_pages = Table(
-    "metric_pages",
-    series,
-    Column("job_id", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("chunks", _Bytes, nullable=False),
-)
-"""The summaries of some chunks that change no more, in columns: a long curve is drawn from them."""
-
-metric_chunks = Table(
-    "metric_chunks",
-    series,
-    Column("job_id", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("attempt", Integer, nullable=False),
-    Column("count", Integer, nullable=False),
-    Column("first_step", BigInteger, nullable=False),
-    Column("last_step", BigInteger, nullable=False),
-    Column("min_step", BigInteger),
-    Column("min_value", Float),
-    Column("min_time", Float),
-    Column("max_step", BigInteger),
-    Column("max_value", Float),
-    Column("max_time", Float),
-    Column("nan_step", BigInteger),
-    Column("nan_time", Float),
-    Column("steps", _Bytes, nullable=False),
-    Column("values", _Bytes, nullable=False),
-    Column("times", _Bytes, nullable=False),
-)
-"""Points of one key in columns (int64 steps, float64 values and times), with the summary that long curves show."""

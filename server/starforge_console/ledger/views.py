@@ -40,6 +40,8 @@ class JobRecord:
     retry_at: float | None
     waiting: str | None
     """Why a queued job waits, as JSON, where the scheduler has told."""
+    total_steps: int | None = None
+    """How long the training will be, where it has said so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,8 @@ class AttemptRecord:
     costs_retry: bool
     evidence: dict[str, Any]
     gpus: tuple[str, ...]
+    series: tuple[str, ...]
+    """Theirs, each once; none where it is not known of each."""
     image_id: str | None
     image_digest: str | None
     capsule_digest: str | None
@@ -188,6 +192,7 @@ def _attempt(row: Row[Any], given: Sequence[SecretRecord]) -> AttemptRecord:
         costs_retry=row.costs_retry,
         evidence=json.loads(row.evidence) if row.evidence else {},
         gpus=tuple(json.loads(row.gpus)),
+        series=tuple((row.series or "").split()),
         image_id=row.image_id,
         image_digest=row.image_digest,
         capsule_digest=row.capsule_digest,

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import HOLDS_A_PLACE, JobState, Reason
 from starforge_console.domain.opening import KINDS, Asker, KeptWindow, WindowOf, Windows
-from starforge_console.domain.window_syntax import parse_window, write_span
+from starforge_console.domain.window_syntax import knows_zone, read_window, write_span
 from starforge_console.ledger.moves import JobRef, note_timeline
 from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.quotas import list_members
@@ -45,7 +45,7 @@ def list_windows(connection: Connection) -> Sequence[WindowLine]:
         WindowLine(
             kept=KeptWindow(
                 of=WindowOf(kinds[row.kind], row.name),
-                window=parse_window(row.zone, json.loads(row.open), json.loads(row.without)),
+                window=read_window(row.zone, json.loads(row.open), json.loads(row.without)),
                 goes_on=row.goes_on,
             ),
             set_by=row.set_by,
@@ -58,10 +58,12 @@ def list_windows(connection: Connection) -> Sequence[WindowLine]:
 
 def load_windows(connection: Connection) -> Windows:
     """All that are in force; with them the users' teams, where there is a window at all."""
-    kept = tuple(line.kept for line in list_windows(connection))
-    if not kept:
+    every = tuple(line.kept for line in list_windows(connection))
+    if not every:
         return Windows()
-    return Windows(kept, {user_id: member.team for user_id, member in list_members(connection).items()})
+    known = {one.window.zone: knows_zone(one.window.zone) for one in every}
+    kept, lost = (tuple(one for one in every if known[one.window.zone] is wanted) for wanted in (True, False))
+    return Windows(kept, {user_id: member.team for user_id, member in list_members(connection).items()}, lost)
 
 
 def put_window(connection: Connection, line: WindowLine) -> None:

@@ -40,9 +40,11 @@ def wish(connection: Connection, job_id: JobId, wished: Wish, guard: Guard) -> b
     """
     row = _load(connection, job_id)
     answer = decide_wish(_standing(row), wished)
-    stop_by = guard.now + (row.grace_s if wished.grace_s is None else wished.grace_s)
+    grace_s = row.grace_s if wished.grace_s is None else wished.grace_s
+    stop_by = guard.now + grace_s
     if row.stop_by is not None and row.desired != DesiredState.RUN.value:
         stop_by = min(stop_by, row.stop_by)  # an attempt that is told to hurry hears of no later end
+        grace_s = grace_s if row.stop_grace_s is None else min(grace_s, row.stop_grace_s)
     kept: dict[str, Any] = {
         "desired": wished.desired.value,
         "wished_for": None if wished.wished_for is None else wished.wished_for.value,
@@ -50,7 +52,7 @@ def wish(connection: Connection, job_id: JobId, wished: Wish, guard: Guard) -> b
         "retry_at": wished.goes_on_at,
     }
     if isinstance(answer, Ask):
-        kept["stop_by"] = stop_by
+        kept |= {"stop_by": stop_by, "stop_grace_s": grace_s}
     note = wished.note or f"{wished.desired.value} requested"
     return _carry_out(connection, row, answer, Change(note=note, job=kept), guard)
 

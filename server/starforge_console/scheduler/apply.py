@@ -28,7 +28,9 @@ class Apply:
     async def decision(self, job: JobInFlight, decision: Move) -> bool:
         """Apply `decision`; False when somebody else was faster, and then the next round looks again."""
         guard = self._deps.guard()
-        moved = await self._deps.ledger.write(lambda connection: apply_move(connection, job, decision, guard))
+        gpus = () if decision.seen is None else decision.seen.gpus
+        series = self._deps.find_series(job.attempt.target.fleet, gpus) if gpus else ()
+        moved = await self._deps.ledger.write(lambda connection: apply_move(connection, job, decision, guard, series))
         if moved is None:
             self._deps.wakeups.notify(BACKEND)
             return False

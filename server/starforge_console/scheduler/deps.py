@@ -53,6 +53,7 @@ class SchedulerDeps:
     Attributes:
         executors: Keyed by fleet.
         views_seen: Told what the fleets offered at each look.
+        find_series: Gives the series of a fleet's GPUs, each once; none where it is not known of each.
         explain_inputs: Says why a job cannot start yet for want of what it reads; empty when it may.
         name_attempt: Makes the id of a job's attempt with this number.
         round_limit_s: How long a round waits for its slowest member before it leaves that one to itself.
@@ -67,6 +68,7 @@ class SchedulerDeps:
     wakeups: Wakeups
     clock: Clock
     views_seen: Callable[[Sequence[FleetView]], None] = lambda _views: None
+    find_series: Callable[[str, Sequence[str]], Sequence[str]] = lambda _fleet, _gpus: ()
     explain_inputs: Callable[[JobInputs], Sequence[WaitReason]] = lambda _inputs: ()
     name_attempt: Callable[[JobId, int], AttemptId] = new_attempt_id
     reconcile_s: float = 15.0

@@ -16,6 +16,7 @@ from starforge.errors import BackendUnreachable
 from starforge_console.domain.job import JobInFlight
 from starforge_console.domain.masking import Words, mask_record
 from starforge_console.domain.reconcile import CloseDoor, Decision, EndNow, Move, NoteGone, Wait, decide, end_of_fenced
+from starforge_console.domain.wishes import find_left_s
 from starforge_console.ledger.in_flight import list_in_flight, note_gone, note_stop_sent
 from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.deps import SchedulerDeps
@@ -108,7 +109,7 @@ class Reconcile:
     async def _stop(self, executor: Executor, job: JobInFlight, observation: Observation) -> bool:
         """Carry the wish to runner and backend; True when `observation` has no more to tell."""
         now = self._deps.clock.now()
-        remaining_s = max(0.0, (job.stop_by or now) - now)
+        remaining_s = find_left_s(job.stop_by, job.stop_grace_s, now)
         await self._tell(job, remaining_s)
         try:
             if isinstance(observation, Seen) and observation.phase is Phase.PREPARING:

@@ -49,6 +49,8 @@ class OpeningHours:
         guard = self._deps.guard()
         if job.at > guard.now:
             return job.at
+        if windows.bind_lost(job.asker.user_id, job.asker.pools, job.asker.fleet):
+            return None  # nobody can say whether they are open: it is looked at again with every pass
         start = windows.find_start(job.asker, self._deps.executors, guard.now)
         if start is not None and start > guard.now:
             await self._deps.ledger.write(lambda c: put_off(c, job.ref, start))

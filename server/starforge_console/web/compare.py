@@ -29,6 +29,7 @@ from starforge_console.ledger.views import load_specs
 from starforge_console.web.deps import ApiServices, Reader, Services
 from starforge_console.web.primary_metric import find_primary_metric
 from starforge_console.web.problems import problem_responses
+from starforge_console.web.steps import add_steps
 from starforge_console.web.views import build_job
 
 DEFAULT_POINTS: Final = 500
@@ -104,7 +105,8 @@ async def load_runs(services: ApiServices, jobs: Sequence[str]) -> list[Run]:
             why="it was deleted, or never was",
             next_step="leave it out of the comparison; 'sf job ls' lists the jobs",
         )
-    return [Run(lines[one], JobSpec.model_validate_json(specs[one])) for one in ids]
+    shown = await add_steps(services.series, [lines[one] for one in ids])
+    return [Run(line, JobSpec.model_validate_json(specs[line.job.id])) for line in shown]
 
 
 async def find_shared_primary(services: ApiServices, runs: Iterable[Run]) -> PrimaryMetric | None:

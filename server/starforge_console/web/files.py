@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from email.utils import formatdate
 from typing import Annotated, Any, Final
@@ -27,6 +26,7 @@ from starforge_console.web.attempts import load_outputs
 from starforge_console.web.cursors import decode_place, encode_place
 from starforge_console.web.deps import ApiServices, Reader, Services
 from starforge_console.web.problems import problem_responses
+from starforge_console.web.ranges import parse_range
 from starforge_console.web.room import Room
 
 SENT_AT_ONCE: Final = 32
@@ -34,7 +34,6 @@ SENT_TO_ONE_USER: Final = 8
 STALLED_S: Final = 300.0
 """Whoever takes nothing of a piece for so long is sent no more: its place is another's."""
 _PIECE_BYTES: Final = 1 << 20
-_RANGE: Final = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
 _BYTES: Final = {"schema": {"type": "string", "format": "binary"}}
 
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
@@ -117,7 +116,7 @@ async def send_file(
     (job_id, path), (user, part, tag) = wanted, reader
     files = await _files_of(services, job_id, path)
     file = await asyncio.to_thread(files.open_file, JobId(job_id), path)
-    span = _parse_range(part, file.size_bytes) if tag is None or tag == file.tag else (0, file.size_bytes)
+    span = parse_range(part, file.size_bytes) if tag is None or tag == file.tag else (0, file.size_bytes)
     headers = build_attachment(file.name) | {
         "ETag": file.tag,
         "Accept-Ranges": "bytes",
@@ -247,24 +246,6 @@ async def _iterate(file: OpenFile, start: int, end: int) -> AsyncIterator[bytes]
             return
         at += len(piece)
         yield piece
-
-
-def _parse_range(text: str | None, size_bytes: int) -> tuple[int, int] | None:
-    """Which bytes are asked for, (first, one after the last); None for a part that is not there.
-
-    What is no single range of bytes is passed over, as HTTP lets a server do.
-    """
-    found = None if text is None else _RANGE.fullmatch(text.replace(" ", ""))
-    if found is None or not (found[1] or found[2]):
-        return 0, size_bytes
-    if not found[1]:
-        last = min(int(found[2]), size_bytes)
-        return (size_bytes - last, size_bytes) if last else None
-    start = int(found[1])
-    end = min(size_bytes, int(found[2]) + 1) if found[2] else size_bytes
-    if found[2] and int(found[2]) < start:
-        return 0, size_bytes
-    return (start, end) if start < size_bytes else None
 
 
 def _build_list(path: str, found: Folder, digests: dict[tuple[str, int], str]) -> FileList:

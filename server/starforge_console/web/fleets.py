@@ -5,6 +5,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
+from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.fleets import (
     AddGpuSeries,
     CreateFleet,
@@ -37,7 +38,6 @@ from starforge_console.web.problems import problem_responses
 
 router = APIRouter(tags=["fleets"])
 _READ: Final = (401, 403)
-_LARGEST_ID: Final = 1 << 53
 _NAMED: Final = (401, 403, 404)
 _CHANGED: Final = (401, 403, 404, 409)
 
@@ -107,7 +107,7 @@ async def list_fleet_join_tokens(fleets: Fleets, _account: Administrator, fleet:
 
 @router.delete("/fleets/{fleet}/join-tokens/{token_id}", status_code=204, responses=problem_responses(*_NAMED))
 async def revoke_fleet_join_token(
-    fleets: Fleets, _account: Administrator, fleet: str, token_id: Annotated[int, Path(ge=1, le=_LARGEST_ID)]
+    fleets: Fleets, _account: Administrator, fleet: str, token_id: Annotated[int, Path(ge=1, le=LARGEST_NUMBER)]
 ) -> Response:
     """Let no machine in any more with this token."""
     await fleets.administration.revoke_token(fleet, token_id)

@@ -32,6 +32,7 @@ from starforge_console.web.attempts import load_log_state
 from starforge_console.web.deps import ApiServices, Reader, Services, Submitter
 from starforge_console.web.input_views import build_inputs
 from starforge_console.web.problems import problem_responses
+from starforge_console.web.steps import add_steps
 from starforge_console.web.views import (
     build_attempt,
     build_cursor,
@@ -91,7 +92,7 @@ async def list_all_jobs(  # noqa: PLR0913 - one parameter a filter
     before = None if cursor is None else parse_cursor(cursor)
     wanted = JobSearch(state=state, user=user, project=project, text=q.strip(), before=before)
     found = await services.ledger.read(lambda c: search_jobs(c, wanted, limit + 1))
-    page = found[:limit]
+    page = await add_steps(services.series, found[:limit])
     following = build_cursor(page[-1].job) if len(found) > limit else None
     return _json(JobList.model_construct(items=tuple(map(build_job, page)), next=following).model_dump_json())
 
@@ -121,7 +122,7 @@ async def show_job(services: Services, _account: Reader, job_id: str) -> Respons
         )
     )
     detail = JobDetail(
-        job=build_job(line),
+        job=build_job((await add_steps(services.series, [line]))[0]),
         spec=JobSpec.model_validate_json(documents.spec),
         spec_digest=documents.spec_digest,
         image_digest=documents.image_digest,
@@ -198,6 +199,7 @@ async def delete_ended_job(services: Services, account: Submitter, job_id: str) 
 
 async def _show_line(services: ApiServices, job_id: str) -> Response:
     line = await services.ledger.read(lambda c: load_line(c, job_id))
+    (line,) = await add_steps(services.series, [line])
     return _json(build_job(line).model_dump_json(), status_code=202)
 
 

@@ -7,15 +7,16 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 
 from starforge.contract.api import PAGE_LIMIT
+from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.fleets import FleetDetail
 from starforge.contract.queue import CapacityList, QueueEntry, QueueList, SeriesCapacity
-from starforge_console.ledger.database import Database
 from starforge_console.ledger.listing import JobLine
 from starforge_console.ledger.queue_order import Place, QueuedShape, list_placed, list_shapes
-from starforge_console.web.deps import Reader, Services
+from starforge_console.web.deps import ApiServices, Reader, Services
 from starforge_console.web.fleet_views import count_as, load_details
 from starforge_console.web.fleets import Fleets
 from starforge_console.web.problems import problem_responses
+from starforge_console.web.steps import add_steps
 from starforge_console.web.views import build_job
 
 DEFAULT_PAGE: Final = 100
@@ -25,7 +26,7 @@ ANY: Final = "any"
 router = APIRouter(tags=["queue"])
 
 Series = Annotated[str, Query(max_length=100, description="jobs that ask for this series alone; `any`: for no series")]
-After = Annotated[int, Query(ge=0, le=1 << 53, description="the `next` of the page before")]
+After = Annotated[int, Query(ge=0, le=LARGEST_NUMBER, description="the `next` of the page before")]
 
 
 @router.get("/queue", responses=problem_responses(401, 403))
@@ -38,7 +39,7 @@ async def list_queue(
     limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT)] = DEFAULT_PAGE,
 ) -> QueueList:
     """Queued jobs in the order in which they are placed, each with why it waits."""
-    return await load_queue(services.ledger, series, after=after, limit=limit)
+    return await load_queue(services, series, after=after, limit=limit)
 
 
 @router.get("/capacity", responses=problem_responses(401, 403))
@@ -47,14 +48,18 @@ async def show_capacity(services: Services, fleets: Fleets, _account: Reader) ->
     return build_capacity(await load_details(fleets), await services.ledger.read(list_shapes))
 
 
-async def load_queue(ledger: Database, series: str = "", *, after: int = 0, limit: int = DEFAULT_PAGE) -> QueueList:
+async def load_queue(
+    services: ApiServices, series: str = "", *, after: int = 0, limit: int = DEFAULT_PAGE
+) -> QueueList:
     """At most `limit` jobs of the queue behind place `after`; those that ask for `series` alone where one is given."""
+    ledger = services.ledger
     shapes = await ledger.read(list_shapes)
     wanted = choose_shapes(shapes, series)
     found = await ledger.read(lambda c: list_placed(c, limit + 1, after=after, shapes=wanted if series else None))
     shown = found[:limit]
+    lines = await add_steps(services.series, [line for _, line in shown])
     return QueueList(
-        items=tuple(_build_entry(place, line) for place, line in shown),
+        items=tuple(_build_entry(place, line) for (place, _), line in zip(shown, lines, strict=True)),
         jobs=sum(shape.jobs for shape in wanted),
         gpus=sum(shape.jobs * shape.gpus_of(one) for shape in wanted for one in shape.series),
         next=shown[-1][0].number if len(found) > limit else None,

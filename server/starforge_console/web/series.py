@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from starforge.contract.api import Curve, MetricKeys, Outputs
+from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.errors import InputError
 from starforge_console.domain.drawing import EVERYTHING, Window
 from starforge_console.ledger.listing import load_line, load_lines
@@ -68,7 +69,9 @@ async def show_curve(  # noqa: PLR0913 - one parameter a choice of the caller
     key: str,
     *,
     points: Annotated[int, Query(ge=2, le=MOST_POINTS)] = 1000,
-    attempt: Annotated[int | None, Query(ge=1, le=1 << 53, description="its points alone; default: all joined")] = None,
+    attempt: Annotated[
+        int | None, Query(ge=1, le=LARGEST_NUMBER, description="its points alone; default: all joined")
+    ] = None,
     from_step: Annotated[int, Query(ge=LOWEST_STEP, le=HIGHEST_STEP, description="no point before it")] = LOWEST_STEP,
     to_step: Annotated[int, Query(ge=LOWEST_STEP, le=HIGHEST_STEP, description="no point after it")] = HIGHEST_STEP,
 ) -> Response:

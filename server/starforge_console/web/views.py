@@ -43,9 +43,11 @@ def build_job(line: JobLine) -> JobView:
         waits=build_waits(record),
         recipe=line.recipe,
         series=line.series,
+        got_series=line.got,
         node=line.node,
         max_runtime_s=line.max_runtime_s,
         retries_left=line.retries_left,
+        step=line.step,
         **values,
     )
 
@@ -77,6 +79,7 @@ def build_attempt(record: AttemptRecord) -> AttemptView:
         fleet=record.fleet,
         node=record.node,
         gpus=record.gpus,
+        series=record.series,
         image_id=record.image_id,
         image_digest=record.image_digest,
         capsule_digest=record.capsule_digest,

@@ -19,6 +19,7 @@ from starforge_console.domain.retention import (
     decide_files,
     decide_job,
     find_best,
+    find_hold,
     find_values,
 )
 
@@ -74,6 +75,21 @@ def test_each_removal_says_why() -> None:
 def test_nothing_goes_of_a_job_that_runs_goes_on_or_is_started_from(facts: dict[str, object]) -> None:
     many = attempt(checkpoints=tuple(map(checkpoint, range(10))))
     assert decide_job(job(many, **facts), TERMS, 1000 * DAY) == ()
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"state": JobState.FAILED, "reason": "node_lost", "retry_at": 5.0}, "it is FAILED and will be retried"),
+        (
+            {"state": JobState.STOPPED, "reason": "window_closed", "retry_at": 5.0},
+            "it is STOPPED and goes on by itself",
+        ),
+        ({"state": JobState.RUNNING, "ended_at": None}, "it is RUNNING"),
+    ],
+)
+def test_what_holds_a_job_is_said_as_it_is(facts: dict[str, object], why: str) -> None:
+    assert find_hold(job(**facts)) == why
 
 
 def test_nothing_goes_of_an_attempt_whose_spool_was_not_read_to_its_end() -> None:

@@ -2,13 +2,16 @@ import asyncio
 import contextlib
 import gzip
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
+from backports import zstd
+from backports.zstd import CompressionParameter
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from server.tests.ingest.builders import run
-from starforge.errors import Busy
+from starforge.errors import Busy, InputError
 from starforge_console.errors import TooLarge
 from starforge_console.web.body import BodyTooSlow, Patience, read_pieces
 from starforge_console.web.ingest_body import build_room, read_body
@@ -24,12 +27,13 @@ def _request(body: bytes, encoding: str) -> Request:
     return Request({"type": "http", "headers": [(b"content-encoding", encoding.encode())]}, _receive)
 
 
-def test_a_gzip_bomb_is_never_unpacked_beyond_the_limit() -> None:
-    bomb = gzip.compress(b"\0" * (100 << 20))
+@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("zstd", zstd.compress)])
+def test_a_bomb_is_never_unpacked_beyond_the_limit(encoding: str, pack: Callable[[bytes], bytes]) -> None:
+    bomb = pack(b"\0" * (100 << 20))
     tracemalloc.start()
     try:
         with pytest.raises(TooLarge):
-            run(_read(bomb, "gzip"))
+            run(_read(bomb, encoding))
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -39,7 +43,34 @@ def test_a_gzip_bomb_is_never_unpacked_beyond_the_limit() -> None:
 def test_a_body_of_exactly_the_limit_is_taken() -> None:
     body = b"x" * LIMIT_BYTES
     assert run(_read(gzip.compress(body), "gzip")) == body
+    assert run(_read(zstd.compress(body), "zstd")) == body
     assert run(_read(body, "identity")) == body
+
+
+def test_a_frame_that_asks_for_a_large_window_is_refused_before_any_memory_is_taken_for_it() -> None:
+    options: dict[int, int] = {CompressionParameter.window_log: 27, CompressionParameter.content_size_flag: 0}
+    packer = zstd.ZstdCompressor(options=options)
+    greedy = packer.compress(b"x" * 100) + packer.flush()
+    with pytest.raises(InputError, match="no zstd stream"):
+        run(_read(greedy, "zstd"))
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 1000])
+def test_a_zstd_body_is_taken_however_it_is_cut(pieces: int) -> None:
+    body = bytes(range(256)) * 400
+    packed = zstd.compress(body)
+    size = -(-len(packed) // pieces)
+    parts = [packed[at : at + size] for at in range(0, len(packed), size)]
+
+    async def _receive() -> Message:
+        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+    async def _scenario() -> bytes:
+        request = Request({"type": "http", "headers": [(b"content-encoding", b"zstd")]}, _receive)
+        with build_room().hold("a") as hold:
+            return await read_body(request, LIMIT_BYTES, hold)
+
+    assert run(_scenario()) == body
 
 
 def test_room_is_given_back_also_after_a_refusal() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from backports import zstd
 
 from server.tests.ingest.builders import event_line, guard, metrics_line, run
 from server.tests.ingest.http import TOKEN, Served, serve
@@ -168,9 +169,15 @@ async def _post_endless(served: Served) -> int:
         (b"no gzip", "gzip", 422),
         (gzip.compress(b"cut short" * 100)[:-9], "gzip", 422),
         (gzip.compress(b"one") + gzip.compress(b"two"), "gzip", 422),
+        (b"no zstd", "zstd", 422),
+        (zstd.compress(b"cut short" * 100)[:-9], "zstd", 422),
+        (zstd.compress(b"one") + zstd.compress(b"two"), "zstd", 422),
         (b"x", "br", 415),
     ],
-    ids=["no gzip", "cut short", "two streams", "another encoding"],
+    ids=[
+        *("no gzip", "gzip cut short", "two gzip streams"),
+        *("no zstd", "zstd cut short", "two zstd streams", "another encoding"),
+    ],
 )
 def test_a_body_that_cannot_be_unpacked_is_refused(tmp_path: Path, body: bytes, encoding: str, status: int) -> None:
     async def _scenario() -> None:

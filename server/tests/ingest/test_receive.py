@@ -4,12 +4,15 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import update
 
 from server.tests.ingest.builders import Site, event_line, metrics_line, open_site, run
 from starforge.errors import Busy, InputError, NotFound
 from starforge_console.errors import StreamClosed, StreamGap
 from starforge_console.ledger.reports import ReportingAttempt, list_outputs
 from starforge_console.ledger.series import list_segments
+from starforge_console.ledger.tables import jobs
+from starforge_console.ledger.views import load_job
 
 CONTENT = {
     "log": bytes(range(256)) * 8,
@@ -185,6 +188,36 @@ def test_events_become_entries_and_outputs_once(tmp_path: Path) -> None:
                 ("artifact", "model.bin", digest),
                 ("checkpoint", "ckpt/step-10", None),
             ]
+
+    run(_scenario())
+
+
+def test_the_newest_attempt_says_how_many_steps_there_will_be(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            attempt = await site.start_attempt()
+            job, at = attempt.job, 0
+            for total, begun, shown in ((3000, 1, 3000), (4000, 1, 4000), (10, 2, 4000)):
+                number = {"attempt_number": begun}
+                await site.stores.ledger.write(lambda c: c.execute(update(jobs).values(number)))  # noqa: B023 - at once
+                told = event_line("total_steps", total_steps=total)
+                await site.receiver.take(attempt, "events", at, told)
+                at += len(told)
+                assert (await site.stores.ledger.read(lambda c: load_job(c, job))).total_steps == shown
+            assert await site.notes(attempt) == []
+
+    run(_scenario())
+
+
+@pytest.mark.parametrize("total", [0, -1, 2**63, 1.5, "many", None])
+def test_a_number_of_steps_that_can_be_none_is_dropped_and_told(tmp_path: Path, total: object) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            attempt = await site.start_attempt()
+            await site.receiver.take(attempt, "events", 0, event_line("total_steps", total_steps=total))
+            assert (await site.stores.ledger.read(lambda c: load_job(c, attempt.job))).total_steps is None
+            (note,) = await site.notes(attempt)
+            assert "a line of events could not be used" in note
 
     run(_scenario())
 

@@ -46,6 +46,21 @@ def test_a_stop_is_told_within_a_second_with_the_time_that_is_left(tmp_path: Pat
     run(_scenario())
 
 
+def test_a_clock_that_is_set_back_leaves_a_stop_no_more_time_than_it_was_given(tmp_path: Path) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            attempt = await _attempt(site)
+            tokens = IngestTokens(site.stores.ledger, site.clock)
+            await site.stores.ledger.write(lambda c: wish_stop(c, attempt.job, 40.0, guard(site.clock.at)))
+            site.clock.at -= 7200
+            assert tokens.wish_of(await tokens.load_grant(TOKEN)).grace_s == 40.0
+            await site.stores.ledger.write(lambda c: wish_stop(c, attempt.job, 600.0, guard(site.clock.at)))
+            site.clock.at += 2
+            assert tokens.wish_of(await tokens.load_grant(TOKEN)).grace_s == 40.0
+
+    run(_scenario())
+
+
 def test_an_unknown_token_is_refused_and_an_ended_one_closed(tmp_path: Path) -> None:
     async def _scenario() -> None:
         async with open_site(tmp_path) as site:

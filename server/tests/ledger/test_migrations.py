@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from array import array
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, create_engine, update
 
 from server.tests.ledger.builders import open_ledger, queued, submit
+from starforge_console.domain.points import Columns
 from starforge_console.ledger import kept_tables, tables, webhook_tables, window_tables
-from starforge_console.ledger.database import MIGRATIONS, upgrade_schema
+from starforge_console.ledger.database import MIGRATIONS, Database, upgrade_schema
+from starforge_console.ledger.points import add_points
+from starforge_console.ledger.steps import load_steps
 
 _LATER_TABLES = (
     *(tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages),
@@ -73,6 +77,22 @@ def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
         engine.dispose()
 
 
+def test_the_jobs_of_an_older_install_have_the_step_of_their_newest_attempt(tmp_path: Path) -> None:
+    path = tmp_path / "series.db"
+    upgrade_schema(path, "series")
+    series = Database(path, "series")
+    try:
+        for job, attempt, step in (("j", 1, 90), ("j", 2, 30), ("j", 2, 40), ("other", 1, 5)):
+            columns = Columns(array("q", [step]), array("d", [0.5]), array("d", [1.0]))
+            series.write_now(lambda c: add_points(c, job, attempt, {"loss": columns}))  # noqa: B023 - called at once
+        series.write_now(kept_tables.job_steps.drop)
+        series.write_now(lambda c: c.exec_driver_sql("UPDATE alembic_version SET version_num = '0004'"))
+        upgrade_schema(path, "series")
+        assert series.read_now(lambda c: load_steps(c, ["j", "other"])) == {"j": 40, "other": 5}
+    finally:
+        series.close()
+
+
 def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
     with open_ledger(tmp_path) as ledger:
         job = ledger.write_now(submit)
@@ -87,10 +107,10 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             later_columns = {
                 "jobs": (
                     *("waiting", "inputs", "starts_from", "workspace", "image_digest", "wished_for", "goes_on"),
-                    *("retries_given", "restored_at_step"),
+                    *("retries_given", "restored_at_step", "total_steps", "stop_grace_s"),
                 ),
                 "users": ("team",),
-                "attempts": ("capsule_digest", "runner_digest", "image_digest"),
+                "attempts": ("series", "capsule_digest", "runner_digest", "image_digest"),
             }
             for table, columns in later_columns.items():
                 for column in columns:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, delete, event, select, update
 from starforge_console.domain.points import Columns, build_summary
 from starforge_console.domain.rollup import Rollup
 from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.metric_tables import metric_keys, metric_pages
 from starforge_console.ledger.point_reads import PAGE_CHUNKS, load_chunks, load_rollups
 from starforge_console.ledger.points import (
     CHUNK_POINTS,
@@ -24,7 +25,6 @@ from starforge_console.ledger.points import (
     list_keys,
     search_keys,
 )
-from starforge_console.ledger.tables import metric_keys, metric_pages
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from sqlalchemy import update
 
 from server.tests.pages.support import sign_in
 from server.tests.web.lives import run_to_end
@@ -13,6 +14,7 @@ from starforge.diagnosis.answer import RULES_VERSION
 from starforge_console.domain.retention import Kind, Removal
 from starforge_console.ledger.diagnoses import KeptDiagnosis, keep_diagnosis
 from starforge_console.ledger.removals import begin_removals
+from starforge_console.ledger.tables import jobs
 from starforge_console.web.i18n.words import CHINESE, ENGLISH, load_words
 
 OOM = {
@@ -80,3 +82,18 @@ def test_a_run_without_a_known_cause_tells_its_reason(console: ConsoleUnderTest)
     run_to_end(console, undiagnosed, Reason.EXITED_NONZERO)
     for job in (unknown, undiagnosed):
         assert load_words(ENGLISH)("reason.exited_nonzero") in read_concern(console, ann, job)
+
+
+@pytest.mark.parametrize("language", [ENGLISH, CHINESE])
+def test_a_failed_job_reads_as_one_sentence_in_the_list(console: ConsoleUnderTest, language: str) -> None:
+    ann = console.add_user("ann")
+    job = submit(console, ann)
+    run_to_end(console, job, Reason.EXITED_NONZERO)
+    client, words = sign_in(console, ann), load_words(language)
+    client.cookies.set("starforge_language", language)
+    reason = str(words("reason.exited_nonzero"))
+    assert f">{reason}</small>" in client.get("/jobs").text
+    console.ledger.write_now(lambda c: c.execute(update(jobs).values(note="exit code 1: no data")))
+    begun = reason.rstrip(".\N{IDEOGRAPHIC FULL STOP}")
+    told = f'>{begun}: <span lang="en">exit code 1: no data</span></small>'
+    assert told in client.get("/jobs").text

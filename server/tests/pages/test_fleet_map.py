@@ -1,9 +1,12 @@
+import pytest
+
 from starforge.contract.fleets import FleetDetail, FleetSummary, GpuDetail, HolderView, NodeDetail
 from starforge.hardware.series import SeriesRegistry
 from starforge_console.web.pages.fleet_map import (
     build_holds,
     build_shares,
     describe_kinds,
+    list_counted,
     list_faults,
     list_known_series,
     list_others,
@@ -94,3 +97,9 @@ def test_series_to_choose_from_are_the_built_in_ones_and_those_that_were_made() 
 
 def test_the_element_of_a_host_with_dots_in_its_name_can_be_selected() -> None:
     assert name_element("gpu7.example.org") == "node-gpu7_example_org"
+
+
+@pytest.mark.parametrize(("status", "state"), [("ready", "free"), ("draining", "withheld"), ("away", "withheld")])
+def test_the_map_calls_a_free_gpu_as_the_legend_counts_it(status: str, state: str) -> None:
+    counted = list_counted(NodeDetail(name="n1", fleet="lab", status=status, gpus=(gpu(0), gpu(1))))
+    assert [hold.state for hold in build_holds(counted)] == [state, state]

@@ -129,7 +129,13 @@ def test_the_log_is_downloaded_as_it_was_written(console: ConsoleUnderTest, clie
 
 @pytest.mark.parametrize(
     ("asked", "status", "begin", "end"),
-    [("bytes=0-9", 206, 0, 10), ("bytes=5-", 206, 5, 31), ("bytes=30-99", 206, 30, 31), ("bytes=31-", 416, 0, 0)],
+    [
+        ("bytes=0-9", 206, 0, 10),
+        ("bytes=5-", 206, 5, 31),
+        ("bytes=30-99", 206, 30, 31),
+        ("bytes=31-", 416, 0, 0),
+        ("bytes=-4", 206, 27, 31),
+    ],
 )
 def test_a_download_goes_on_where_it_was_cut(  # noqa: PLR0913, PLR0917 - the table's columns
     console: ConsoleUnderTest, client: TestClient, job: JobId, asked: str, status: int, begin: int, end: int

@@ -81,6 +81,7 @@ class PlainAssembly:
     """Requests without files; what runners are told is kept."""
 
     told: list[tuple[AttemptId, Desired]] = field(default_factory=list)
+    graces: list[float | None] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
     tell_errors: dict[AttemptId, Exception] = field(default_factory=dict)
 
@@ -111,7 +112,8 @@ class PlainAssembly:
         )
 
     async def tell(self, attempt: AttemptId, desired: Desired, grace_s: float | None, sequence: int) -> None:
-        del grace_s, sequence
+        del sequence
+        self.graces.append(grace_s)
         if attempt in self.tell_errors:
             raise self.tell_errors[attempt]
         self.told.append((attempt, desired))

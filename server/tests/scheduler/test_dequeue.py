@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import update
 
-from server.tests.scheduler.support import FLEET, GatedFleet, open_site, run
+from server.tests.scheduler.support import FLEET, GatedFleet, Loops, open_site, run
 from starforge.contract.executor import FleetView
 from starforge.contract.observation import NoSignal
 from starforge.contract.states import JobState
@@ -15,10 +15,11 @@ from starforge_console.domain.claims import UNKNOWN_HOLDER
 from starforge_console.domain.tokens import hash_token
 from starforge_console.domain.waiting import WaitReason
 from starforge_console.executors.scripting import FakeNode
+from starforge_console.fleets.views import KnownFleets
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.queue import list_queued, note_waiting
 from starforge_console.ledger.tables import attempts, jobs
-from starforge_console.ledger.views import load_job
+from starforge_console.ledger.views import list_attempts, load_job
 from starforge_console.scheduler.dequeue import FAULT_KNOWN_S
 from starforge_console.wakeups import job_topic
 from starforge_console.web.views import build_waits
@@ -44,6 +45,19 @@ def test_what_the_fleets_offer_is_seen_without_a_job_that_waits_for_it(tmp_path:
             await site.loops.dequeue.run_once()
             ((view,),) = site.views
             assert [node.name for node in view.nodes] == ["n1"]
+
+    run(go())
+
+
+def test_the_series_of_the_gpus_that_an_attempt_got_is_kept(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            known = KnownFleets({})
+            await site.die()
+            site.loops = Loops(site.new_deps(views_seen=known.note, find_series=known.find_series))
+            job, _ = await site.running()
+            (attempt,) = await site.ledger.read(lambda c: list_attempts(c, job))
+            assert attempt.series == (FakeNode(name="n1").series,)
 
     run(go())
 

@@ -52,6 +52,22 @@ def test_a_stop_is_repeated_each_round_with_what_is_left_of_the_grace_then_the_b
     run(go())
 
 
+def test_a_clock_that_is_set_back_gives_a_stop_no_more_time(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, script=Script(stop_steps=None)) as site:
+            job, _ = await site.running()
+            await site.stop(job, 30.0)
+            site.clock.at += 10
+            await site.reconcile()
+            site.clock.at -= 7200
+            await site.reconcile()
+            await site.stop(job, 600.0)
+            await site.reconcile()
+            assert site.assembly.graces == [20.0, 30.0, 30.0]
+
+    run(go())
+
+
 def test_a_stop_while_the_image_is_pulled_ends_it_in_one_round(tmp_path: Path) -> None:
     async def go() -> None:
         async with open_site(tmp_path, script=Script(prepare_steps=None, pull_bytes=10)) as site:

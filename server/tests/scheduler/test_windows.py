@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import update
 
 from server.tests.ledger.builders import guard
 from server.tests.scheduler.support import FLEET, Site, open_site, run
@@ -20,6 +21,7 @@ from starforge_console.executors.scripting import Script
 from starforge_console.ledger.accounts import find_user
 from starforge_console.ledger.quotas import set_team
 from starforge_console.ledger.views import list_events
+from starforge_console.ledger.window_tables import windows
 from starforge_console.ledger.windows import WindowLine, put_window, remove_window
 from starforge_console.ledger.wishes import wish
 
@@ -369,3 +371,54 @@ def test_no_closing_and_no_opening_works_twice_whatever_the_clock_does(steps: li
 
     with TemporaryDirectory() as folder:
         run(go(Path(folder)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("fleet", FLEET), ("team", "vision"), ("profile", "any")], ids=["fleet", "team", "profile"]
+)
+def test_a_zone_that_vanished_holds_what_its_window_binds_and_nothing_else(
+    tmp_path: Path, kind: WindowKind, name: str
+) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            site.clock.at = at("06 21:00:00")
+            await set_window(site, "mon-sun 20:00-08:00", kind=kind, name=name)
+            running, _ = await site.running()
+            user = await site.ledger.read(lambda c: find_user(c, "ada"))
+            assert user is not None
+            await site.ledger.write(lambda c: set_team(c, user, "vision"))
+            await site.ledger.write(lambda c: c.execute(update(windows).values(zone="Nowhere/Gone")))
+            waiting = await site.submit()
+            await turn(site)
+            held = await site.job(waiting)
+            assert held.state == JobState.QUEUED
+            assert f"the window of {kind} {name}" in held.note
+            assert "'Nowhere/Gone', of which this console's machine has no table any more" in held.note
+            assert (await site.job(running)).state == JobState.RUNNING
+            await set_window(site, "mon-sun 20:00-08:00", kind=kind, name=name)
+            await turn(site)
+            assert (await site.job(waiting)).state == JobState.RUNNING
+
+    run(go())
+
+
+def test_a_job_that_a_window_stopped_waits_while_its_zone_is_gone_and_is_not_given_up(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            site.clock.at = at("06 07:00:00")
+            await set_window(site, "mon-sun 20:00-08:00", kind="profile", name="any")
+            job, _ = await site.running()
+            site.clock.at = at("06 08:00:00")
+            for _ in range(3):
+                await turn(site)
+            assert await site.state(job) == CLOSED
+            await site.ledger.write(lambda c: c.execute(update(windows).values(zone="Nowhere/Gone")))
+            site.clock.at = at("06 21:00:00")
+            await turn(site)
+            assert await site.state(job) == CLOSED
+            assert (await site.job(job)).retry_at is not None
+            await site.ledger.write(lambda c: c.execute(update(windows).values(zone=ZONE)))
+            await turn(site)
+            assert (await site.job(job)).state == JobState.RUNNING
+
+    run(go())

@@ -82,6 +82,21 @@ def test_the_outputs_of_a_job_are_listed_and_come_whole(yard: Yard, sf: Sf) -> N
     assert sorted(path.name for path in Path("out").iterdir()) == ["adapter", "model.bin"]
 
 
+def test_links_are_left_out_and_named(yard: Yard, sf: Sf) -> None:
+    job, _ = yard.end()
+    (yard.out(job) / "newest").symlink_to("model.bin")
+    (yard.out(job) / "adapter").mkdir()
+    for number in range(6):
+        (yard.out(job) / "adapter" / f"link-{number}").symlink_to("../model.bin")
+    told = sf("job", "get", job)
+    assert told.code == 0
+    assert "left out, for links are not followed: out/adapter/link-0, out/adapter/link-1" in told.err
+    assert "and 2 more" in told.err
+    answer = sf("job", "get", job, "--json").json
+    assert answer["left_out"] == [*(f"out/adapter/link-{number}" for number in range(6)), "out/newest"]
+    assert "left out" not in sf("job", "get", job, "model.bin").err
+
+
 def test_one_file_comes_to_the_folder_that_is_named(yard: Yard, sf: Sf, tmp_path: Path) -> None:
     job, _ = yard.end()
     assert sf("job", "get", job, "model.bin", "--to", str(tmp_path / "there")).code == 0

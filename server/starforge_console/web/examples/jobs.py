@@ -99,6 +99,8 @@ def build_line() -> api.JobView:
         series="h100",
         node="node-1",
         retries_left=0,
+        step=20,
+        total_steps=3000,
     )
 
 

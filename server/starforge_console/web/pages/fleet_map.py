@@ -11,7 +11,7 @@ from starforge.contract.executor import GpuState
 from starforge.contract.fleets import FleetDetail, GpuDetail, HolderView, NodeDetail
 from starforge.contract.observation import Phase
 from starforge.hardware.series import SERIES_BY_NAME
-from starforge_console.web.fleet_views import WITHHELD
+from starforge_console.web.fleet_views import WITHHELD, count_as
 
 GPUS_A_ROW: Final = 8
 """A row of the map; what is held over its end goes on in the next one."""
@@ -37,7 +37,7 @@ class Hold:
 
     @property
     def state(self) -> str:
-        """What they are: free, held, foreign, quarantined or blocked."""
+        """What they are: one of STATES."""
         return self.gpus[0].state
 
     @property
@@ -99,6 +99,11 @@ def build_holds(gpus: Sequence[GpuDetail]) -> list[Hold]:
     """The cells of a node's map, by the GPUs' numbers."""
     placed = enumerate(sorted(gpus, key=lambda gpu: gpu.index))
     return [Hold(tuple(gpu for _, gpu in group)) for _, group in groupby(placed, _cell_of)]
+
+
+def list_counted(node: NodeDetail) -> list[GpuDetail]:
+    """The node's GPUs in the states that sums and legends count them as."""
+    return [gpu.model_copy(update={"state": count_as(node, gpu)}) for gpu in node.gpus]
 
 
 def build_shares(gpus: Mapping[str, int]) -> list[Share]:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
+from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.fleets import FleetDetail
 from starforge.contract.launch import Network
 from starforge.errors import Conflict, InputError, StarForgeError
@@ -28,7 +29,6 @@ DONE: Final = ("drained", "undrained", "removed", "lost", "ending", "revoked", "
 """What a page says that it was just sent to after, each with words of its own."""
 _NUMBER: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?")
 _WHOLE: Final = re.compile(r"[0-9]{1,6}")
-_LARGEST_ID: Final = 1 << 53
 NO_STORE: Final = {"Cache-Control": "no-store"}
 
 router = APIRouter(include_in_schema=False)
@@ -113,7 +113,7 @@ async def mint_token(asked: Asked, ways: Ways, fleet: str) -> Response:
 
 
 @router.post("/fleets/{fleet}/join-tokens/{token_id}/revoke")
-async def revoke_token(asked: Asked, fleet: str, token_id: Annotated[int, Path(ge=1, le=_LARGEST_ID)]) -> Response:
+async def revoke_token(asked: Asked, fleet: str, token_id: Annotated[int, Path(ge=1, le=LARGEST_NUMBER)]) -> Response:
     """Let no machine in any more with this token."""
     await asked.load_form()
     await asked.fleets.administration.revoke_token(fleet, token_id)

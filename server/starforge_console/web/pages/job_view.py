@@ -1,5 +1,6 @@
 """Everything that a job's page shows, read at one moment."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,12 +23,14 @@ from starforge_console.ledger.lineages import load_lineage_record
 from starforge_console.ledger.listing import History, JobLine, load_history, load_lines
 from starforge_console.ledger.points import list_keys
 from starforge_console.ledger.queue_order import find_place
-from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
+from starforge_console.ledger.views import AttemptRecord, EventRecord, list_attempts, load_documents, load_job
 from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.diagnosis import find_view
 from starforge_console.web.i18n.words import Words
 from starforge_console.web.pages.causes import tell_cause
+from starforge_console.web.pages.timeline import Stretch, fold_events
+from starforge_console.web.steps import add_steps
 from starforge_console.web.views import build_attempt, build_lineage, build_waits
 
 EVENTS_SHOWN: Final = 200
@@ -71,6 +74,12 @@ class JobPage:
         return has_ended(self.line)
 
     @property
+    def trained_percent(self) -> int | None:
+        """How much of its steps are behind it, rounded down; None while it has not said how many there will be."""
+        step, total = self.line.step, self.line.job.total_steps
+        return None if step is None or total is None else max(0, min(100, 100 * step // total))
+
+    @property
     def is_stopping(self) -> bool:
         """Whether a stop was asked for and has not come about yet."""
         return self.line.job.desired == DesiredState.STOP.value and self.line.job.state in HOLDS_A_PLACE
@@ -101,6 +110,10 @@ class JobPage:
         """Why a queued job is not placed, as was last told of it."""
         job = self.line.job
         return build_waits(job) or ((WaitView(reason=job.note),) if job.note else ())
+
+    def fold(self, events: Sequence[EventRecord]) -> list[Stretch]:
+        """Entries of its history, newest first, like ones in a row as one."""
+        return fold_events(events)
 
     @property
     def start(self) -> CheckpointInput | None:
@@ -157,7 +170,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
     shown = choose_attempt(job_id, attempts, attempt)
     diagnosis = None if shown is None or shown.ended_at is None else await find_view(services, job_id, shown)
     return JobPage(
-        line=lines[record.id],
+        line=(await add_steps(services.series, [lines[record.id]]))[0],
         spec=JobSpec.model_validate_json(documents.spec),
         spec_digest=documents.spec_digest,
         image_digest=documents.image_digest,

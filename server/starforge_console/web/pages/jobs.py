@@ -24,6 +24,7 @@ from starforge_console.web.deps import Services
 from starforge_console.web.pages.job_view import has_ended
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed, account_of, load_form, safe_path, text_of
+from starforge_console.web.steps import add_steps
 
 PAGE_SIZE: Final = 50
 TABS: Final = (
@@ -117,7 +118,7 @@ async def show_jobs(  # noqa: PLR0913 - one parameter a filter
         tabs=TABS,
         counts=counts,
         total=count_of(counts, wanted.state),
-        groups=_group(lines, wanted),
+        groups=_group(await add_steps(services.series, lines), wanted),
         first=(page - 1) * PAGE_SIZE + 1,
         shown=len(lines),
         page_size=PAGE_SIZE,

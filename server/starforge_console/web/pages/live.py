@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
+from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.capsule import STREAM_METRICS
 from starforge.errors import NotFound
 from starforge_console.ingest.streams import log_stream
@@ -37,6 +38,7 @@ from starforge_console.web.pages.services import Pages, PageServices
 from starforge_console.web.pages.side import load_side
 from starforge_console.web.pages.visit import SESSION_COOKIE, Signed, Visit
 from starforge_console.web.sse import News, Stream, answer_stream, encode_event
+from starforge_console.web.steps import add_steps
 
 LOG_PIECE_BYTES: Final = 128 << 10
 JUMP_BYTES: Final = 64 << 10
@@ -51,7 +53,7 @@ _BACK: Final = re.compile(r"([0-9]{1,16})\.([0-9]{1,6})\.([0-9]{1,16}-[0-9]{1,16
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(take_seat)])
 
-Number = Annotated[int, Query(ge=0, le=1 << 53)]
+Number = Annotated[int, Query(ge=0, le=LARGEST_NUMBER)]
 Name = Annotated[str, Query(max_length=200)]
 
 
@@ -165,13 +167,17 @@ class _ListReader:
         return News([encode_event("\n".join(fragments), str(last))] if fragments else [])
 
     async def _load_first(self) -> tuple[dict[str, JobLine], set[str], int]:
-        return await self.services.ledger.read(
+        lines, touched, last = await self.services.ledger.read(
             lambda c: (load_lines(c, self.shown), list_touched(c, self.shown, self.after), load_last_event(c))
         )
+        return await self._add_steps(lines), touched, last
 
     async def _load_list(self) -> _List:
         lines, last = await self.services.ledger.read(lambda c: list_unsettled(c, RECENT_EVENTS))
-        return _List(lines, last)
+        return _List(await self._add_steps(lines), last)
+
+    async def _add_steps(self, lines: Mapping[str, JobLine]) -> dict[str, JobLine]:
+        return {line.job.id: line for line in await add_steps(self.services.series, list(lines.values()))}
 
     def _row(self, line: JobLine) -> str:
         return render_row(self.pages.look, self.visit.words, line, may=self.visit.may_change(line.job.user_id))

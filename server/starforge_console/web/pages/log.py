@@ -1,8 +1,7 @@
 """A job's log for the page's script, part by part, and as a file: raw, or as it is shown."""
 
-import re
 from collections.abc import AsyncIterator
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
@@ -27,8 +26,7 @@ from starforge_console.web.pages.log_view import (
 )
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed
-
-_RANGE: Final = re.compile(r"bytes=([0-9]{1,16})-([0-9]{0,16})")
+from starforge_console.web.ranges import parse_range
 
 router = APIRouter(include_in_schema=False)
 
@@ -112,17 +110,17 @@ def _answer_range(
     headers |= {"Accept-Ranges": "bytes", "ETag": content.tag}
     if content.missing:
         headers["X-Log-Missing"] = ", ".join(f"{begin}-{end}" for begin, end in content.missing[:20])
-    found = _RANGE.fullmatch(request.headers.get("range", ""))
-    if found is None or request.headers.get("if-range", content.tag) != content.tag:
-        headers["Content-Length"] = str(size_bytes)
-        body = iterate_file(logs, attempt, content, (0, size_bytes))
-        return StreamingResponse(body, media_type="application/octet-stream", headers=headers)
-    first, last = int(found[1]), min(int(found[2] or size_bytes), size_bytes - 1)
-    if first > last:
+    asked = request.headers.get("range") if request.headers.get("if-range", content.tag) == content.tag else None
+    span = parse_range(asked, size_bytes)
+    if span is None:
         return Response(status_code=416, headers=headers | {"Content-Range": f"bytes */{size_bytes}"})
-    headers |= {"Content-Range": f"bytes {first}-{last}/{size_bytes}", "Content-Length": str(last - first + 1)}
-    body = iterate_file(logs, attempt, content, (first, last - first + 1))
-    return StreamingResponse(body, 206, media_type="application/octet-stream", headers=headers)
+    first, end = span
+    headers["Content-Length"] = str(end - first)
+    is_part = span != (0, size_bytes)
+    if is_part:
+        headers["Content-Range"] = f"bytes {first}-{end - 1}/{size_bytes}"
+    body = iterate_file(logs, attempt, content, (first, end - first))
+    return StreamingResponse(body, 206 if is_part else 200, media_type="application/octet-stream", headers=headers)
 
 
 async def _render(logs: LogReader, attempt: str) -> AsyncIterator[str]:

@@ -26,6 +26,7 @@ from starforge_console.web.pages.job_view import has_ended
 from starforge_console.web.pages.visit import FIRST_PAGE, Signed
 from starforge_console.web.primary_metric import find_primary
 from starforge_console.web.queue import build_capacity, load_queue
+from starforge_console.web.steps import add_steps
 
 HEAD_OF_QUEUE: Final = 5
 RUNS: Final = 8
@@ -77,7 +78,7 @@ async def load_overview(services: ApiServices, fleets: FleetServices, user: str)
         "states": [state for state in fleet_map.STATES if any(state in one.gpus for one in capacity.items)],
         "totals": _count(details),
         "fleet_map": fleet_map,
-        "queue": await load_queue(services.ledger, limit=HEAD_OF_QUEUE),
+        "queue": await load_queue(services, limit=HEAD_OF_QUEUE),
         "runs": await _load_runs(services, lines),
         "has_ended": has_ended,
         "user": user,
@@ -121,7 +122,7 @@ async def _load_runs(services: ApiServices, lines: Sequence[JobLine]) -> list[Ru
     wanted = [(job, key) for job, key in chosen.items() if key is not None]
     curves = await services.curves.curves(wanted, _POINTS) if wanted else {}
     by_job = {job: curve for (job, _), curve in curves.items()}
-    return [Run(line, _build_metric(by_job, line.job.id)) for line in lines]
+    return [Run(line, _build_metric(by_job, line.job.id)) for line in await add_steps(services.series, lines)]
 
 
 def _choose(points: Mapping[str, int], primary: str | None) -> str | None:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from starforge.contract.bounds import LARGEST_NUMBER
 from starforge_console.admission.admit import PRIORITIES
 from starforge_console.domain.quota import NO_LIMIT
 from starforge_console.ledger.queue_order import list_shapes
@@ -21,7 +22,7 @@ WORDS: Final = {value: word for word, value in PRIORITIES.items()}
 
 router = APIRouter(include_in_schema=False)
 
-After = Annotated[int, Query(ge=0, le=1 << 53)]
+After = Annotated[int, Query(ge=0, le=LARGEST_NUMBER)]
 Series = Annotated[str, Query(max_length=100)]
 
 
@@ -42,7 +43,7 @@ async def load_queue_page(services: ApiServices, user_id: int, series: str, afte
     tabs = ["", *names, *any_series]
     counts = {tab: sum(shape.jobs for shape in shapes if _asks(shape.series, tab)) for tab in tabs}
     return {
-        "queue": await load_queue(services.ledger, series, after=after, limit=PAGE_SIZE),
+        "queue": await load_queue(services, series, after=after, limit=PAGE_SIZE),
         "series": series,
         "tabs": tabs,
         "counts": counts,

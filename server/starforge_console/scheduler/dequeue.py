@@ -27,6 +27,7 @@ from starforge_console.ledger.queue import (
     note_waiting,
 )
 from starforge_console.ledger.quotas import load_usage
+from starforge_console.ledger.shares import ShareOrder, load_order, refresh_order
 from starforge_console.ledger.wishes import go_on, list_going_on
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.launch import LAUNCH_LEASE_S, Launcher
@@ -61,7 +62,9 @@ class Dequeue:
         due = [(decide_hold(job, now), job) for job in await self._deps.ledger.read(list_queued)]
         wait_s = min([wait_s, *(max(0.05, at - now) for at, _ in due if at > now)])
         # Looked at even when nothing waits: admission, profiles and pages read what was seen here.
-        in_flight, usage = await self._deps.ledger.read(lambda c: (list_in_flight(c), load_usage(c)))
+        in_flight, usage, order = await self._deps.ledger.read(
+            lambda c: (list_in_flight(c), load_usage(c), load_order(c))
+        )
         views = await self._views(in_flight)
         queued = [job for at, job in due if at <= now]
         open_now = OpenNow(windows, self._deps.executors, self._deps.clock.now())
@@ -71,6 +74,7 @@ class Dequeue:
                     queued=queued,
                     views=views,
                     place={fleet: executor.place for fleet, executor in self._deps.executors.items()},
+                    shares=(await self._refresh(order, now, has_used=bool(in_flight))).shares,
                     usage=usage,
                     faulty=await self._faulty_nodes(queued, now),
                     name_attempt=self._deps.name_attempt,
@@ -116,6 +120,12 @@ class Dequeue:
         views = {fleet: claim_targets(view, in_flight) for fleet, view in (await self._looks.load()).items()}
         self._deps.views_seen(list(views.values()))
         return views
+
+    async def _refresh(self, order: ShareOrder, now: float, *, has_used: bool) -> ShareOrder:
+        """The order of the queue, looked at anew where that is due."""
+        if not order.is_due(now) or (order.at is None and not has_used):
+            return order
+        return await self._deps.ledger.write(lambda connection: refresh_order(connection, now))
 
     async def _faulty_nodes(self, queued: Sequence[QueuedJob], now: float) -> Mapping[JobId, set[str]]:
         again = [job.id for job in queued if job.number > 1]

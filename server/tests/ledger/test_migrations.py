@@ -12,13 +12,19 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, create_engine, update
 
 from server.tests.ledger.builders import open_ledger, queued, submit
-from starforge_console.ledger import kept_tables, tables, webhook_tables, window_tables
+from starforge_console.ledger import kept_tables, share_tables, tables, webhook_tables, window_tables
 from starforge_console.ledger.database import MIGRATIONS, upgrade_schema
 
 _LATER_TABLES = (
     *(tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages),
     *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets, kept_tables.removals),
-    *(kept_tables.diagnoses, webhook_tables.deliveries, webhook_tables.webhooks, window_tables.windows),
+    *(
+        share_tables.shares,
+        kept_tables.diagnoses,
+        webhook_tables.deliveries,
+        webhook_tables.webhooks,
+        window_tables.windows,
+    ),
 )
 
 

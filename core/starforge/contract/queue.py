@@ -1,8 +1,15 @@
 """The messages about the queue and what it waits for (`/api/v1/queue`, `/api/v1/capacity`)."""
 
+from typing import Final, Literal
+
 from pydantic import Field
 
 from starforge.contract.api import Answer, JobView
+from starforge.contract.jobspec import Frozen
+
+QueueMove = Literal["first", "last", "release"]
+"""Before all other jobs, behind them, or where the job belongs by itself."""
+QUEUE_MOVES: Final[tuple[QueueMove, ...]] = ("first", "last", "release")
 
 
 class SeriesCapacity(Answer):
@@ -28,7 +35,14 @@ class QueueEntry(Answer):
 
     place: int
     priority: int
+    moved: Literal["first", "last"] | None = Field(default=None, description="to which end an administrator moved it")
     job: JobView
+
+
+class MoveInQueue(Frozen):
+    """`PUT /admin/queue/{job}`: lasts until the job starts."""
+
+    to: QueueMove
 
 
 class QueueList(Answer):

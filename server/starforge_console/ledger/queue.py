@@ -40,43 +40,33 @@ class NewAttempt:
 
 def list_queued(connection: Connection) -> list[QueuedJob]:
     """All queued jobs, in narrow columns: never the spec."""
-    columns = (
-        jobs.c.id,
-        jobs.c.version,
-        jobs.c.fleet,
-        jobs.c.priority,
-        jobs.c.submitted_at,
-        jobs.c.reason,
-        jobs.c.state_since,
-        jobs.c.attempt_number,
-        jobs.c.note,
-        jobs.c.user_id,
-        jobs.c.grace_s,
-        jobs.c.inputs,
-        jobs.c.pools,
-    )
+    narrow = jobs.c
+    places = (narrow.ahead, narrow.passed, narrow.grace_s)
+    told = (narrow.pools, narrow.note, narrow.user_id, narrow.inputs, *places)
+    since = (narrow.reason, narrow.state_since, narrow.attempt_number)
+    columns = (narrow.id, narrow.version, narrow.fleet, narrow.priority, narrow.submitted_at, *since, *told)
     rows = connection.execute(select(*columns).where(jobs.c.state == JobState.QUEUED.value)).all()
     # A long queue has few shapes and reasons: each is made once.
-    pools = {text: read_pools(text) for text in {row[-1] for row in rows}}
-    inputs = {text: read_inputs(text) for text in {row[-2] for row in rows}}
+    pools = {text: read_pools(text) for text in {row[8] for row in rows}}
+    inputs = {text: read_inputs(text) for text in {row[11] for row in rows}}
     reasons = {reason.value: reason for reason in Reason}
     return [
         QueuedJob(
-            id=JobId(job_id),
-            version=version,
-            fleet=fleet,
-            priority=priority,
-            submitted_at=submitted,
-            reason=reasons[reason],
-            queued_at=since,
-            number=made + 1,
-            pools=pools[shape],
-            note=note,
-            user_id=user_id,
-            inputs=inputs[named],
-            grace_s=grace,
+            JobId(job_id),
+            version,
+            fleet,
+            priority,
+            at,
+            reasons[reason],
+            since,
+            made + 1,
+            pools[shape],
+            note,
+            user_id,
+            inputs[named],
+            *places,
         )
-        for job_id, version, fleet, priority, submitted, reason, since, made, note, user_id, grace, named, shape in rows
+        for job_id, version, fleet, priority, at, reason, since, made, shape, note, user_id, named, *places in rows
     ]
 
 
@@ -110,8 +100,10 @@ def note_waiting(connection: Connection, notes: Sequence[tuple[QueuedJob, Sequen
     connection.execute(waiting, values)
 
 
-def dequeue(connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: Guard) -> JobRef | None:
-    """QUEUED -> SUBMITTED with a new attempt and its target in the same transaction.
+def dequeue(
+    connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: Guard, passed: Sequence[JobId] = ()
+) -> JobRef | None:
+    """QUEUED -> SUBMITTED with a new attempt and its target in the same transaction; `passed` were passed by it.
 
     None when somebody was faster, deleted the target's fleet, drained its machine or began a maintenance.
     """
@@ -129,6 +121,8 @@ def dequeue(connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: 
             job={
                 "attempt_id": attempt.id,
                 "attempt_number": attempt.number,
+                "ahead": 0,
+                "passed": 0,
                 "lease": attempt.lease,
                 "lease_until": attempt.lease_until,
             }
@@ -136,6 +130,9 @@ def dequeue(connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: 
     )
     if moved is None:
         return None
+    if passed:
+        waiting = jobs.c.id.in_(passed) & (jobs.c.state == JobState.QUEUED.value)
+        connection.execute(update(jobs).where(waiting).values(passed=jobs.c.passed + 1))
     connection.execute(
         insert(attempts).values(
             id=attempt.id,

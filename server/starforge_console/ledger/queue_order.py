@@ -16,6 +16,7 @@ from starforge_console.ledger.tables import jobs
 _WITH_SHARES: Final = jobs.outerjoin(shares, shares.c.user_id == jobs.c.user_id)
 # The order is that of `starforge_console.domain.order`: a test holds both together.
 _ORDER: Final[tuple[ColumnElement[Any], ...]] = (
+    -jobs.c.ahead,
     -jobs.c.priority,
     func.coalesce(shares.c.team_order, 0.0),
     func.coalesce(shares.c.user_order, 0.0),
@@ -49,6 +50,8 @@ class Place:
     number: int
     job: str
     priority: int
+    ahead: int = 0
+    """How far an administrator moved it: above 0 before all that were not moved, below 0 behind them."""
 
 
 def list_shapes(connection: Connection) -> list[QueuedShape]:
@@ -66,9 +69,10 @@ def list_places(
 ) -> list[Place]:
     """At most `limit` places behind number `after`, in the order of `order_queue`; of these shapes alone if given."""
     number = func.row_number().over(order_by=_ORDER).label("number")
-    queued = select(number, jobs.c.id, jobs.c.priority, jobs.c.pools).select_from(_WITH_SHARES)
+    columns = (jobs.c.id, jobs.c.priority, jobs.c.ahead, jobs.c.pools)
+    queued = select(number, *columns).select_from(_WITH_SHARES)
     placed = queued.where(jobs.c.state == JobState.QUEUED.value).subquery()
-    wanted = select(placed.c.number, placed.c.id, placed.c.priority).where(placed.c.number > after)
+    wanted = select(placed.c.number, placed.c.id, placed.c.priority, placed.c.ahead).where(placed.c.number > after)
     if shapes is not None:
         wanted = wanted.where(placed.c.pools.in_([shape.text for shape in shapes]))
     return [Place(*row) for row in connection.execute(wanted.order_by(placed.c.number).limit(limit)).all()]

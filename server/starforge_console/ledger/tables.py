@@ -168,6 +168,9 @@ jobs = Table(
     # What `retries_left` is again once an attempt has committed a checkpoint of a later step than `restored_at_step`.
     Column("retries_given", Integer, nullable=False, server_default="0"),
     Column("restored_at_step", BigInteger),
+    # How far an administrator moved it in the queue, and how many jobs behind it started where it found no room.
+    Column("ahead", Integer, nullable=False, server_default="0"),
+    Column("passed", Integer, nullable=False, server_default="0"),
     Index("ix_jobs_state_submitted_at", "state", "submitted_at"),
     Index("ix_jobs_submitted_at_id", "submitted_at", "id"),
     # Few of many: those that go on by themselves.

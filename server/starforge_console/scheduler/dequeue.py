@@ -170,8 +170,9 @@ class Dequeue:
             lease=self._deps.owner,
             lease_until=guard.monotonic + LAUNCH_LEASE_S,
         )
+        passed = [one.id for one in placed.passed]
         with self._launcher.expecting(job.id):
-            ref = await self._deps.ledger.write(lambda connection: dequeue(connection, job, new, guard))
+            ref = await self._deps.ledger.write(lambda connection: dequeue(connection, job, new, guard, passed))
             if ref is None:
                 return
             self._launcher.begin(job.id)

@@ -28,6 +28,7 @@ from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.ingest.presence import Presence
 from starforge_console.jobs.control import JobControl
 from starforge_console.jobs.maintenance import MaintenanceControl
+from starforge_console.jobs.queue_places import QueuePlaces
 from starforge_console.jobs.turns import JobTurns
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
@@ -158,6 +159,11 @@ class ApiServices:
     def maintenance(self) -> MaintenanceControl:
         """Whether jobs are started at present."""
         return MaintenanceControl(ledger=self.ledger, clock=self.clock, wakeups=self.wakeups)
+
+    @property
+    def queue_places(self) -> QueuePlaces:
+        """Where administrators put queued jobs."""
+        return QueuePlaces(ledger=self.ledger, clock=self.clock, wakeups=self.wakeups)
 
     @property
     def turns(self) -> JobTurns:

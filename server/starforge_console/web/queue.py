@@ -5,14 +5,15 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
+from starlette.responses import Response
 
 from starforge.contract.api import PAGE_LIMIT
 from starforge.contract.fleets import FleetDetail
-from starforge.contract.queue import CapacityList, QueueEntry, QueueList, SeriesCapacity
+from starforge.contract.queue import CapacityList, MoveInQueue, QueueEntry, QueueList, SeriesCapacity
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.listing import JobLine
 from starforge_console.ledger.queue_order import Place, QueuedShape, list_placed, list_shapes
-from starforge_console.web.deps import Reader, Services
+from starforge_console.web.deps import Administrator, Reader, Services
 from starforge_console.web.fleet_views import count_as, load_details
 from starforge_console.web.fleets import Fleets
 from starforge_console.web.problems import problem_responses
@@ -22,13 +23,13 @@ DEFAULT_PAGE: Final = 100
 ANY: Final = "any"
 """Stands for jobs that take GPUs of whatever series."""
 
-router = APIRouter(tags=["queue"])
+router = APIRouter()
 
 Series = Annotated[str, Query(max_length=100, description="jobs that ask for this series alone; `any`: for no series")]
 After = Annotated[int, Query(ge=0, le=1 << 53, description="the `next` of the page before")]
 
 
-@router.get("/queue", responses=problem_responses(401, 403))
+@router.get("/queue", tags=["queue"], responses=problem_responses(401, 403))
 async def list_queue(
     services: Services,
     _account: Reader,
@@ -41,10 +42,22 @@ async def list_queue(
     return await load_queue(services.ledger, series, after=after, limit=limit)
 
 
-@router.get("/capacity", responses=problem_responses(401, 403))
+@router.get("/capacity", tags=["queue"], responses=problem_responses(401, 403))
 async def show_capacity(services: Services, fleets: Fleets, _account: Reader) -> CapacityList:
     """The GPUs of all fleets by series: in which state they are, and how many queued jobs ask for."""
     return build_capacity(await load_details(fleets), await services.ledger.read(list_shapes))
+
+
+@router.put(
+    "/admin/queue/{job_id}",
+    tags=["administration"],
+    status_code=204,
+    responses=problem_responses(401, 403, 404, 409, 413),
+)
+async def move_in_queue(services: Services, account: Administrator, job_id: str, request: MoveInQueue) -> Response:
+    """Put a queued job before all others or behind them, or let it stand where it belongs; lasts until it starts."""
+    await services.queue_places.put(job_id, request.to, account.user)
+    return Response(status_code=204)
 
 
 async def load_queue(ledger: Database, series: str = "", *, after: int = 0, limit: int = DEFAULT_PAGE) -> QueueList:
@@ -93,4 +106,5 @@ def build_capacity(details: Iterable[FleetDetail], shapes: Sequence[QueuedShape]
 
 
 def _build_entry(place: Place, line: JobLine) -> QueueEntry:
-    return QueueEntry(place=place.number, priority=place.priority, job=build_job(line))
+    moved = None if place.ahead == 0 else "first" if place.ahead > 0 else "last"
+    return QueueEntry(place=place.number, priority=place.priority, moved=moved, job=build_job(line))

@@ -12,12 +12,14 @@ from starforge.contract.observation import NoSignal
 from starforge.contract.states import JobState
 from starforge.errors import NodeFault
 from starforge_console.domain.claims import UNKNOWN_HOLDER
+from starforge_console.domain.reservation import PASSED_AT_MOST
 from starforge_console.domain.tokens import hash_token
 from starforge_console.domain.waiting import WaitReason
 from starforge_console.executors.scripting import FakeNode
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.queue import list_queued, note_waiting
 from starforge_console.ledger.queue_order import list_places
+from starforge_console.ledger.queue_places import put_in_queue
 from starforge_console.ledger.share_tables import shares
 from starforge_console.ledger.tables import attempts, jobs
 from starforge_console.ledger.views import load_job
@@ -359,5 +361,42 @@ def test_what_a_runner_ended_while_nobody_looked_is_charged_until_it_ended(tmp_p
             await site.reconcile()
             (used,) = (await site.ledger.read(lambda c: c.execute(select(shares.c.gpu_s)).all()))[0]
             assert 59.0 < used <= 60.0
+
+    run(go())
+
+
+def test_a_job_that_was_passed_often_enough_has_a_machine_kept_also_over_a_restart(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            await site.running()
+            large = await site.submit(gpus=2)
+            site.clock.at += 1.0
+            for turn in range(PASSED_AT_MOST):
+                small = await site.submit()
+                await site.dequeue()
+                assert (await site.state(small))[0] == JobState.PENDING, turn
+                await site.reconcile()
+                site.end(await site.attempt(small))
+                await site.reconcile()
+                site.clock.at += 1.0
+                if turn == PASSED_AT_MOST // 2:
+                    await site.restart()
+            late = await site.submit()
+            await site.dequeue()
+            assert (await site.state(late))[0] == JobState.QUEUED
+            assert f"kept for {large}" in (await site.job(late)).note
+
+    run(go())
+
+
+def test_a_job_that_an_administrator_put_first_is_placed_first(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=1)) as site:
+            older = await site.submit()
+            site.clock.at += 10.0
+            newer = await site.submit()
+            await site.ledger.write(lambda c: put_in_queue(c, newer, "first", "root", site.clock.now()))
+            await site.dequeue()
+            assert [(await site.state(job))[0] for job in (older, newer)] == [JobState.QUEUED, JobState.PENDING]
 
     run(go())

@@ -86,3 +86,32 @@ def gpu(uuid: str, series: str | None, state: str) -> GpuDetail:
 
 def shape(series: str | None, jobs: int, gpus: int) -> QueuedShape:
     return QueuedShape(f"{series}", (PoolRequest(name="train", nodes=1, gpus_per_node=gpus, series=series),), jobs)
+
+
+def test_an_administrator_moves_a_queued_job_and_nobody_else_does(console: ConsoleUnderTest) -> None:
+    ann, root = console.add_user("ann"), console.add_user("root", "admin")
+    first, second = submit(console, ann), submit(console, ann)
+    api = console.client(root)
+    place = f"/api/v1/admin/queue/{second}"
+    refused = console.client(ann).put(place, json={"to": "first"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    assert api.put(place, json={"to": "first"}).status_code == 204
+    told = [(one["job"]["id"], one["moved"]) for one in api.get("/api/v1/queue").json()["items"]]
+    assert told == [(second, "first"), (first, None)]
+    events = api.get(f"/api/v1/jobs/{second}").json()["events"]
+    assert [one["note"] for one in events if one["kind"] == "timeline"] == ["put first in the queue by root"]
+    assert api.put(place, json={"to": "last"}).status_code == 204
+    assert [one["moved"] for one in api.get("/api/v1/queue").json()["items"]] == [None, "last"]
+    assert api.put(place, json={"to": "release"}).status_code == 204
+    assert [one["moved"] for one in api.get("/api/v1/queue").json()["items"]] == [None, None]
+
+
+def test_a_move_of_what_is_not_queued_or_to_nowhere_is_refused(console: ConsoleUnderTest) -> None:
+    root = console.add_user("root", "admin")
+    running = submit(console, root)
+    begin(console, running)
+    api = console.client(root)
+    refused = api.put(f"/api/v1/admin/queue/{running}", json={"to": "first"})
+    assert (refused.status_code, refused.json()["title"]) == (409, f"job {running} is RUNNING")
+    assert api.put("/api/v1/admin/queue/jnone", json={"to": "first"}).status_code == 404
+    assert api.put(f"/api/v1/admin/queue/{running}", json={"to": "middle"}).status_code == 422

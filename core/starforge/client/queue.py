@@ -1,0 +1,16 @@
+"""The calls of the console's API about the queue, typed by the contract."""
+
+from urllib.parse import quote
+
+from starforge.client.console import Console
+from starforge.client.http import Request
+from starforge.contract.queue import MoveInQueue
+
+
+class QueueConsole(Console):
+    """The console as its API shows its queue."""
+
+    def move_in_queue(self, job: str, move: MoveInQueue) -> None:
+        """Let a queued job stand first, last, or where it belongs; fine when it does. For administrators."""
+        path = f"/admin/queue/{quote(job, safe='')}"
+        self.connection.send(Request(method="PUT", path=path, json=move.model_dump(mode="json")))

@@ -24,8 +24,8 @@ from starforge_console.domain.reservation import (
 from starforge_console.domain.waiting import WaitReason, describe_waiting, explain_no_room, explain_unserved
 
 _Shape = tuple[str | None, int, float | None, frozenset[str]]
-"""What decides a job's place: its fleet, which pools (equal ones of a queue are one object mostly), its time limit,
-and the fleets that are closed for it."""
+"""What decides a job's place: its fleet, which pools (equal ones of a queue are one object mostly), its time limit
+where fleets require one, and the fleets that are closed for it."""
 
 
 class Start(NamedTuple):
@@ -126,7 +126,8 @@ class _Room:
 
     def decide(self, job: QueuedJob) -> Start | Waits:
         """The job's place, taken from the room, or why it waits."""
-        shape = (job.fleet, id(job.pools), job.lasts_s, frozenset(self._snapshot.find_closed(job)))
+        lasts_s = job.lasts_s if self._snapshot.releases else None
+        shape = (job.fleet, id(job.pools), lasts_s, frozenset(self._snapshot.find_closed(job)))
         why = self._find_hold(job) or self._no_room.get(shape)
         if why is not None:
             return Waits(job, why.reasons, why.text)

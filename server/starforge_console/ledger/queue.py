@@ -11,6 +11,7 @@ from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import JobState, Reason
 from starforge_console.domain.job import QueuedJob
+from starforge_console.domain.reservation import bound_place
 from starforge_console.domain.retry import RetryBudget, is_due
 from starforge_console.domain.waiting import WaitReason, describe_waiting
 from starforge_console.ledger.fleets import is_deleted
@@ -41,32 +42,22 @@ class NewAttempt:
 def list_queued(connection: Connection) -> list[QueuedJob]:
     """All queued jobs, in narrow columns: never the spec."""
     narrow = jobs.c
-    places = (narrow.ahead, narrow.passed, narrow.grace_s)
-    told = (narrow.pools, narrow.note, narrow.user_id, narrow.inputs, *places)
-    since = (narrow.reason, narrow.state_since, narrow.attempt_number)
-    columns = (narrow.id, narrow.version, narrow.fleet, narrow.priority, narrow.submitted_at, *since, *told)
-    rows = connection.execute(select(*columns).where(jobs.c.state == JobState.QUEUED.value)).all()
-    # A long queue has few shapes and reasons: each is made once.
+    first = (narrow.id, narrow.version, narrow.fleet, narrow.priority, narrow.submitted_at)
+    since = (narrow.reason, narrow.state_since, narrow.attempt_number, narrow.pools, narrow.note)
+    then = (narrow.user_id, narrow.inputs, narrow.grace_s, narrow.max_runtime_s, narrow.ahead, narrow.passed)
+    rows = connection.execute(select(*first, *since, *then).where(jobs.c.state == JobState.QUEUED.value)).all()
+    # A long queue has few shapes, reasons and limits: each is made once.
     pools = {text: read_pools(text) for text in {row[8] for row in rows}}
     inputs = {text: read_inputs(text) for text in {row[11] for row in rows}}
+    bounds = {both: bound_place(both[1], both[0]) for both in {row[12:14] for row in rows}}
     reasons = {reason.value: reason for reason in Reason}
     return [
         QueuedJob(
-            JobId(job_id),
-            version,
-            fleet,
-            priority,
-            at,
-            reasons[reason],
-            since,
-            made + 1,
-            pools[shape],
-            note,
-            user_id,
-            inputs[named],
-            *places,
+            *(JobId(job), seen, fleet, priority, at),
+            *(reasons[reason], since, made + 1, pools[shape], note),
+            *(user, inputs[reads], *moved, grace, bounds[grace, limit]),
         )
-        for job_id, version, fleet, priority, at, reason, since, made, shape, note, user_id, named, *places in rows
+        for job, seen, fleet, priority, at, reason, since, made, shape, note, user, reads, grace, limit, *moved in rows
     ]
 
 

@@ -116,6 +116,7 @@ fleets = Table(
     Column("kind", Text, nullable=False),
     Column("network", Text, nullable=False),
     Column("user", Text),
+    Column("requires_limit", Boolean, nullable=False, server_default=false()),
     Column("created_at", Float, nullable=False),
 )
 

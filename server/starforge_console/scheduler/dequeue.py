@@ -10,11 +10,13 @@ from starforge.contract.ids import JobId
 from starforge.contract.states import Reason
 from starforge_console.domain.claims import claim_targets
 from starforge_console.domain.job import JobInFlight, QueuedJob
-from starforge_console.domain.opening import OpenNow
+from starforge_console.domain.opening import Closed, OpenNow
+from starforge_console.domain.reservation import list_releases
 from starforge_console.domain.retry import decide_hold
 from starforge_console.domain.schedule import Snapshot, Start, Waits, decide_queue
 from starforge_console.domain.tokens import hash_token
 from starforge_console.domain.waiting import WaitReason, explain_maintenance
+from starforge_console.ledger.fleets import list_requiring
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.maintenance import Maintenance, find_maintenance
 from starforge_console.ledger.moves import JobRef, move
@@ -62,8 +64,8 @@ class Dequeue:
         due = [(decide_hold(job, now), job) for job in await self._deps.ledger.read(list_queued)]
         wait_s = min([wait_s, *(max(0.05, at - now) for at, _ in due if at > now)])
         # Looked at even when nothing waits: admission, profiles and pages read what was seen here.
-        in_flight, usage, order = await self._deps.ledger.read(
-            lambda c: (list_in_flight(c), load_usage(c), load_order(c))
+        in_flight, usage, order, strict = await self._deps.ledger.read(
+            lambda c: (list_in_flight(c), load_usage(c), load_order(c), list_requiring(c))
         )
         views = await self._views(in_flight)
         queued = [job for at, job in due if at <= now]
@@ -74,12 +76,13 @@ class Dequeue:
                     queued=queued,
                     views=views,
                     place={fleet: executor.place for fleet, executor in self._deps.executors.items()},
+                    releases={fleet: list_releases(in_flight, fleet, now) for fleet in strict},
                     shares=(await self._refresh(order, now, has_used=bool(in_flight))).shares,
                     usage=usage,
                     faulty=await self._faulty_nodes(queued, now),
                     name_attempt=self._deps.name_attempt,
                     explain_hold=_explain_rest(maintenance) if maintenance else partial(self._explain_hold, open_now),
-                    find_closed=open_now.find_closed,
+                    find_closed=Closed(open_now, strict).find if strict else open_now.find_closed,
                 )
             )
             if windows.kept:

@@ -49,6 +49,7 @@ def submit(  # noqa: PLR0913 - what a test may want another way
     user: str = "ada",
     gpus: int = 1,
     priority: int = 0,
+    max_runtime_s: float | None = None,
 ) -> JobId:
     user_id = find_user(connection, user) or add_user(connection, user, "member", now)
     job = NewJob(
@@ -64,7 +65,7 @@ def submit(  # noqa: PLR0913 - what a test may want another way
         pools=(PoolRequest(name="main", nodes=nodes, gpus_per_node=gpus),),
         gpus=nodes * gpus,
         grace_s=30.0,
-        max_runtime_s=None,
+        max_runtime_s=max_runtime_s,
         retries=retries,
     )
     return admit(connection, job, key, now)

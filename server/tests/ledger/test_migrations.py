@@ -96,6 +96,7 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
                     *("retries_given", "restored_at_step", "ahead", "passed"),
                 ),
                 "users": ("team",),
+                "fleets": ("requires_limit",),
                 "attempts": ("capsule_digest", "runner_digest", "image_digest"),
             }
             for table, columns in later_columns.items():

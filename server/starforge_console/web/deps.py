@@ -33,6 +33,7 @@ from starforge_console.jobs.turns import JobTurns
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
 from starforge_console.retention.collector import Collector
+from starforge_console.scheduler.explain import Explainer
 from starforge_console.settings.console import ConsoleSettings
 from starforge_console.wakeups import Wakeups
 from starforge_console.web.polls import LongPolls
@@ -121,6 +122,7 @@ class ApiServices:
     catalog: Mapping[str, Recipe]
     retention: Collector
     views: Callable[[], Sequence[FleetView]]
+    explainer: Explainer
     clock: Clock
     wakeups: Wakeups
     settings: ConsoleSettings

@@ -7,13 +7,23 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from starforge.contract.api import PAGE_LIMIT
+from starforge.contract.api import PAGE_LIMIT, WaitView
 from starforge.contract.fleets import FleetDetail
-from starforge.contract.queue import CapacityList, MoveInQueue, QueueEntry, QueueList, SeriesCapacity
+from starforge.contract.queue import (
+    CapacityList,
+    JobWhy,
+    MoveInQueue,
+    NodeWhy,
+    QueueEntry,
+    QueueList,
+    SeriesCapacity,
+    StartsWith,
+)
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.listing import JobLine
-from starforge_console.ledger.queue_order import Place, QueuedShape, list_placed, list_shapes
-from starforge_console.web.deps import Administrator, Reader, Services
+from starforge_console.ledger.queue_order import Place, QueuedShape, find_place, list_placed, list_shapes
+from starforge_console.ledger.views import load_job
+from starforge_console.web.deps import Administrator, ApiServices, Reader, Services
 from starforge_console.web.fleet_views import count_as, load_details
 from starforge_console.web.fleets import Fleets
 from starforge_console.web.problems import problem_responses
@@ -48,6 +58,12 @@ async def show_capacity(services: Services, fleets: Fleets, _account: Reader) ->
     return build_capacity(await load_details(fleets), await services.ledger.read(list_shapes))
 
 
+@router.get("/jobs/{job_id}/why", tags=["queue"], responses=problem_responses(401, 403, 404))
+async def explain_job(services: Services, _account: Reader, job_id: str) -> JobWhy:
+    """Why a job waits: by the rules that place it, machine by machine, and what would start it now."""
+    return await load_why(services, job_id)
+
+
 @router.put(
     "/admin/queue/{job_id}",
     tags=["administration"],
@@ -58,6 +74,25 @@ async def move_in_queue(services: Services, account: Administrator, job_id: str,
     """Put a queued job before all others or behind them, or let it stand where it belongs; lasts until it starts."""
     await services.queue_places.put(job_id, request.to, account.user)
     return Response(status_code=204)
+
+
+async def load_why(services: ApiServices, job_id: str) -> JobWhy:
+    """Why the job waits at this moment. Raises NotFound."""
+    job, place = await services.ledger.read(lambda c: (load_job(c, job_id), find_place(c, job_id)))
+    found = None if place is None else await services.explainer.explain(job_id)
+    if found is None:
+        return JobWhy(job=job_id, state=job.state)
+    return JobWhy(
+        job=job_id,
+        state=job.state,
+        place=place,
+        waits=tuple(WaitView(reason=why.reason, places=why.places, more=why.more) for why in found.reasons),
+        nodes=tuple(NodeWhy(fleet=one.fleet, node=one.node, why=one.why) for one in found.nodes),
+        starts_with=tuple(
+            StartsWith(change=one.change.value, value=one.value, fleet=one.target.fleet, node=one.target.node)
+            for one in found.starts_with
+        ),
+    )
 
 
 async def load_queue(ledger: Database, series: str = "", *, after: int = 0, limit: int = DEFAULT_PAGE) -> QueueList:

@@ -50,6 +50,7 @@ def submit(  # noqa: PLR0913 - what a test may want another way
     gpus: int = 1,
     priority: int = 0,
     max_runtime_s: float | None = None,
+    series: str | None = None,
 ) -> JobId:
     user_id = find_user(connection, user) or add_user(connection, user, "member", now)
     job = NewJob(
@@ -62,7 +63,7 @@ def submit(  # noqa: PLR0913 - what a test may want another way
         admission="{}",
         fleet=fleet,
         priority=priority,
-        pools=(PoolRequest(name="main", nodes=nodes, gpus_per_node=gpus),),
+        pools=(PoolRequest(name="main", nodes=nodes, gpus_per_node=gpus, series=series),),
         gpus=nodes * gpus,
         grace_s=30.0,
         max_runtime_s=max_runtime_s,

@@ -4,6 +4,8 @@ import pytest
 
 from server.tests.pages.support import form_key, sign_in
 from server.tests.web.support import ConsoleUnderTest, submit
+from starforge.contract.launch import PoolRequest
+from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.queue_order import list_places
 from starforge_console.web.i18n.words import LANGUAGES, load_words
 
@@ -52,3 +54,17 @@ def test_a_place_that_does_not_exist_is_refused(console: ConsoleUnderTest) -> No
     answer = client.post(f"/queue/{job}", data={"form_key": key, "to": "middle"})
     assert answer.status_code == 422
     assert "is no place in the queue" in answer.text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_page_of_a_queued_job_leads_to_why_it_waits(console: ConsoleUnderTest, language: str) -> None:
+    words, ann = load_words(language), console.add_user("ann")
+    job = submit(console, ann)
+    text = write_pools([PoolRequest(name="main", nodes=1, gpus_per_node=64)])
+    console.ledger.write_now(lambda c: c.exec_driver_sql("UPDATE jobs SET pools = ? WHERE id = ?", (text, job)))
+    client = sign_in(console, ann)
+    client.cookies.set("starforge_language", language)
+    assert f'href="/jobs/{job}/why"' in client.get(f"/jobs/{job}").text
+    page = client.get(f"/jobs/{job}/why").text
+    assert words("why.now") in page
+    assert "64 asked for" in page

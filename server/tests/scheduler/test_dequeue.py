@@ -23,7 +23,7 @@ from starforge_console.ledger.queue_places import put_in_queue
 from starforge_console.ledger.share_tables import shares
 from starforge_console.ledger.tables import attempts, jobs
 from starforge_console.ledger.views import load_job
-from starforge_console.scheduler.dequeue import FAULT_KNOWN_S
+from starforge_console.scheduler.snapshots import FAULT_KNOWN_S
 from starforge_console.wakeups import job_topic
 from starforge_console.web.views import build_waits
 

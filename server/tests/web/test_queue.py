@@ -5,6 +5,7 @@ from server.tests.web.support import ConsoleUnderTest, build_submission, submit
 from starforge.contract.fleets import FleetDetail, FleetSummary, GpuDetail, NodeDetail
 from starforge.contract.launch import PoolRequest
 from starforge_console.domain.order import order_queue
+from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.queue import list_queued
 from starforge_console.ledger.queue_order import QueuedShape, find_place, list_places
 from starforge_console.web.queue import build_capacity
@@ -115,3 +116,18 @@ def test_a_move_of_what_is_not_queued_or_to_nowhere_is_refused(console: ConsoleU
     assert (refused.status_code, refused.json()["title"]) == (409, f"job {running} is RUNNING")
     assert api.put("/api/v1/admin/queue/jnone", json={"to": "first"}).status_code == 404
     assert api.put(f"/api/v1/admin/queue/{running}", json={"to": "middle"}).status_code == 422
+
+
+def test_a_job_that_waits_is_explained_over_the_api(console: ConsoleUnderTest) -> None:
+    ann = console.add_user("ann")
+    job, running = submit(console, ann), submit(console, ann)
+    begin(console, running)
+    text = write_pools(shape("h200", 1, 4).pools)
+    console.ledger.write_now(lambda c: c.exec_driver_sql("UPDATE jobs SET pools = ? WHERE id = ?", (text, job)))
+    api = console.client(ann)
+    told = api.get(f"/api/v1/jobs/{job}/why").json()
+    assert (told["state"], told["place"]) == ("QUEUED", 1)
+    assert told["nodes"], told
+    assert told["waits"], told
+    assert api.get(f"/api/v1/jobs/{running}/why").json()["place"] is None
+    assert api.get("/api/v1/jobs/jnone/why").status_code == 404

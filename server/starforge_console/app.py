@@ -53,6 +53,7 @@ from starforge_console.retention.collector import Collector, CollectorParts
 from starforge_console.retention.disk import Disk
 from starforge_console.scheduler.control import Scheduler
 from starforge_console.scheduler.deps import SchedulerDeps
+from starforge_console.scheduler.explain import Explainer
 from starforge_console.scheduler.loop import Loop
 from starforge_console.settings.console import ConsoleSettings
 from starforge_console.telemetry.metrics import IngestCounters
@@ -109,10 +110,11 @@ async def _run(settings: ConsoleSettings) -> None:
         diagnoser = Diagnoser(ledger=ground.ledger, logs=Logs(stores), clock=ground.clock)
         records = DiagnosedRecords(Finaliser(receiver, stores, ground.storage, ground.clock, served), diagnoser)
         shelf = _build_shelf(ground)
-        scheduler = _build_scheduler(ground, served, known, records, shelf)
+        deps = _scheduler_deps(ground, served, known, records, shelf)
+        scheduler, explainer = Scheduler(deps), Explainer(deps.snapshot_sources, known.views)
         fleet_services = _fleet_services(ground, served)
         desk = build_desk(_build_registration(ground), ground.clock)
-        services, dispatcher = _api_services(ground, known, stores, presence), _build_dispatcher(ground)
+        services, dispatcher = _api_services(ground, known, stores, presence, explainer), _build_dispatcher(ground)
         api = build_api(services, fleet_services, desk)
         ingest = build_ingest(
             IngestServices(
@@ -245,9 +247,9 @@ def _token_key(ground: Ground) -> bytes:
     return load_or_make_key(ground.settings.paths.console_state_dir / "token-key")
 
 
-def _build_scheduler(
+def _scheduler_deps(
     ground: Ground, served: ServedFleets, known: KnownFleets, records: DiagnosedRecords, shelf: Shelf
-) -> Scheduler:
+) -> SchedulerDeps:
     settings = ground.settings
     assembly = AssemblySettings(
         install=ground.install.id,
@@ -262,21 +264,19 @@ def _build_scheduler(
         usage_period_s=settings.policy.system_metrics_s or None,
         ingest_ca=load_private_ca(settings.http.ingest_url, settings.http.public_ca_file),
     )
-    return Scheduler(
-        SchedulerDeps(
-            ledger=ground.ledger,
-            executors=served,
-            assembly=Assembler(assembly, load_catalog(), served.fleets, ground.ledger, shelf.find_refusal),
-            records=records,
-            wakeups=ground.wakeups,
-            clock=ground.clock,
-            views_seen=known.note,
-            find_series=known.find_series,
-            figures=ground.loops,
-            explain_inputs=shelf.explain_missing,
-            reconcile_s=settings.policy.reconcile_s,
-            container_retention_s=settings.policy.container_retention_s,
-        )
+    return SchedulerDeps(
+        ledger=ground.ledger,
+        executors=served,
+        assembly=Assembler(assembly, load_catalog(), served.fleets, ground.ledger, shelf.find_refusal),
+        records=records,
+        wakeups=ground.wakeups,
+        clock=ground.clock,
+        views_seen=known.note,
+        find_series=known.find_series,
+        figures=ground.loops,
+        explain_inputs=shelf.explain_missing,
+        reconcile_s=settings.policy.reconcile_s,
+        container_retention_s=settings.policy.container_retention_s,
     )
 
 
@@ -287,7 +287,9 @@ def _job_user(settings: ConsoleSettings) -> tuple[int, int]:
     return user
 
 
-def _api_services(ground: Ground, known: KnownFleets, stores: Stores, presence: Presence) -> ApiServices:
+def _api_services(
+    ground: Ground, known: KnownFleets, stores: Stores, presence: Presence, explainer: Explainer
+) -> ApiServices:
     settings = ground.settings
     catalog = build_published(load_catalog(), settings.policy.methods)
     blobs = BlobStore(ground.storage.root, settings.policy.workspace_max_bytes, ground.install.storage_id)
@@ -323,6 +325,7 @@ def _api_services(ground: Ground, known: KnownFleets, stores: Stores, presence: 
         secrets=UserSecrets(ground.ledger, ground.vault, ground.clock),
         catalog=catalog,
         views=known.views,
+        explainer=explainer,
         clock=ground.clock,
         wakeups=ground.wakeups,
         settings=settings,

@@ -9,6 +9,7 @@ from starforge.cli.lazy import LazyCommand, LazyGroup
 _COMMANDS: Final = {
     "gc": LazyCommand("starforge.cli.admin_gc:gc", "List what is over its time, or remove it."),
     "maintenance": LazyCommand("starforge.cli.admin_maintenance:maintenance", "Empty all machines for a while."),
+    "queue": LazyCommand("starforge.cli.admin_queue:queue", "Move queued jobs."),
     "registry": LazyCommand("starforge.cli.admin_registry:registry", "Sign the console in to registries of images."),
     "window": LazyCommand("starforge.cli.admin_window:window", "Say when fleets, teams and profiles may run."),
 }

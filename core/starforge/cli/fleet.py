@@ -10,6 +10,7 @@ _COMMANDS: Final = {
     "ls": LazyCommand("starforge.cli.fleet_views:ls", "List fleets."),
     "show": LazyCommand("starforge.cli.fleet_views:show", "Show a fleet, its machines and their GPUs."),
     "create": LazyCommand("starforge.cli.fleet_actions:create", "Make a fleet."),
+    "change": LazyCommand("starforge.cli.fleet_actions:change", "Change what a fleet asks of jobs."),
     "delete": LazyCommand("starforge.cli.fleet_actions:delete", "Delete a fleet."),
     "token": LazyCommand("starforge.cli.fleet_tokens:token", "Let machines join a fleet."),
     "gpus": LazyCommand("starforge.cli.fleet_gpus:gpus", "Add GPUs that the registry does not know."),

@@ -1,13 +1,13 @@
 """`sf fleet create` and `sf fleet delete`."""
 
 import sys
-from typing import Literal
+from typing import Any
 
 import click
 
 from starforge.cli.fleet_views import open_fleets, read_options
 from starforge.cli.output import json_option, note, print_json
-from starforge.contract.fleets import CreateFleet
+from starforge.contract.fleets import ChangeFleet, CreateFleet
 from starforge.errors import InputError
 
 
@@ -22,22 +22,18 @@ from starforge.errors import InputError
     help="How a job's container reaches others.",
 )
 @click.option("--user", metavar="UID:GID", help="Whom jobs run as; `image` keeps the image's own user.")
+@click.option("--require-max-runtime", is_flag=True, help="Take only jobs that have a time limit.")
 @json_option
-def create(
-    name: str,
-    kind: Literal["node", "local"],
-    network: Literal["bridge", "host", "none"],
-    user: str | None,
-    as_json: bool,  # noqa: FBT001 - click passes flags so
-) -> None:
+def create(name: str, *, as_json: bool, **choices: Any) -> None:  # noqa: ANN401 - click's
     r"""Make a fleet.
 
     It takes jobs at once, without a restart of the console.
 
     \b
-    JSON: {name, kind, network, user, nodes, ready, gpus: {state: count}}
+    JSON: {name, kind, network, user, require_max_runtime, nodes, ready,
+           gpus: {state: count}}
     """
-    request = read_options(CreateFleet, name=name, kind=kind, network=network, user=user)
+    request = read_options(CreateFleet, name=name, **choices)
     with open_fleets() as console:
         made = console.create_fleet(request)
     if as_json:
@@ -46,6 +42,29 @@ def create(
     click.echo(f"fleet {made.name} of kind {made.kind} is there")
     if made.kind == "node":
         note(f"let machines join it: sf fleet token {made.name}")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--require-max-runtime/--no-require-max-runtime", required=True, help="Take only jobs with a time limit.")
+@json_option
+def change(name: str, require_max_runtime: bool, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+    r"""Change what a fleet asks of jobs.
+
+    Where every job has a time limit, a job that waits knows by when it starts, and
+    others pass it only where that is not delayed. Jobs that are queued already stay
+    so without one.
+
+    \b
+    JSON: as `sf fleet create`
+    """
+    with open_fleets() as console:
+        changed = console.change_fleet(name, ChangeFleet(require_max_runtime=require_max_runtime))
+    if as_json:
+        print_json(changed.model_dump(mode="json"))
+        return
+    what = "only jobs with a time limit" if changed.require_max_runtime else "jobs with and without a time limit"
+    click.echo(f"fleet {changed.name} takes {what}")
 
 
 @click.command()

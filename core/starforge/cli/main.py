@@ -21,6 +21,7 @@ _COMMANDS: Final = {
     "submit": LazyCommand("starforge.cli.submit:submit", "Submit an experiment as a job."),
     "rerun": LazyCommand("starforge.cli.job_clone:rerun", "Submit the very same JobSpec again, as a new job of yours."),
     "job": LazyCommand("starforge.cli.job:job", "Look at jobs, follow them, stop them."),
+    "why": LazyCommand("starforge.cli.why:why", "Say why a job waits, and what would start it now."),
     "log": LazyCommand("starforge.cli.log:log", "Look at logs that are files."),
     "secret": LazyCommand("starforge.cli.secret:secret", "Keep secrets for your own jobs."),
     "webhook": LazyCommand("starforge.cli.webhook:webhook", "Have a server of yours told what happens to jobs."),

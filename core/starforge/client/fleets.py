@@ -21,7 +21,14 @@ class FleetConsole(Console):
     def create_fleet(self, request: api.CreateFleet) -> api.FleetSummary:
         """Make a fleet."""
         body = request.model_dump(mode="json", exclude_none=True)
+        if not request.require_max_runtime:
+            del body["require_max_runtime"]  # consoles of before do not know it
         return self._send(api.FleetSummary, Request(method="POST", path="/fleets", json=body, repeatable=False))
+
+    def change_fleet(self, name: str, change: api.ChangeFleet) -> api.FleetSummary:
+        """Let a fleet take only jobs with a time limit, or all again."""
+        path = f"/fleets/{quote(name, safe='')}"
+        return self._send(api.FleetSummary, Request(method="PATCH", path=path, json=change.model_dump(mode="json")))
 
     def delete_fleet(self, name: str) -> None:
         """Delete a fleet without jobs and nodes."""

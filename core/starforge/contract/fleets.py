@@ -21,6 +21,7 @@ class FleetSummary(Answer):
     kind: str
     network: str
     user: str | None = None
+    require_max_runtime: bool = Field(default=False, description="it takes only jobs with a time limit")
     nodes: int = 0
     ready: int = Field(default=0, description="how many of its nodes take jobs now")
     gpus: dict[str, int] = Field(default_factory=dict)
@@ -122,6 +123,13 @@ class CreateFleet(Frozen):
     kind: Literal["local", "node"] = "node"
     network: Literal["bridge", "host", "none"] = "bridge"
     user: Annotated[str, Field(max_length=40)] | None = None
+    require_max_runtime: bool = Field(default=False, description="it takes only jobs with a time limit")
+
+
+class ChangeFleet(Frozen):
+    """`PATCH /fleets/{name}`."""
+
+    require_max_runtime: bool = Field(description="it takes only jobs with a time limit from now on")
 
 
 class MintJoinToken(Frozen):

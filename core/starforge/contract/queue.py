@@ -1,8 +1,15 @@
 """The messages about the queue and what it waits for (`/api/v1/queue`, `/api/v1/capacity`)."""
 
+from typing import Final, Literal
+
 from pydantic import Field
 
-from starforge.contract.api import Answer, JobView
+from starforge.contract.api import Answer, JobView, WaitView
+from starforge.contract.jobspec import Frozen
+
+QueueMove = Literal["first", "last", "release"]
+"""Before all other jobs, behind them, or where the job belongs by itself."""
+QUEUE_MOVES: Final[tuple[QueueMove, ...]] = ("first", "last", "release")
 
 
 class SeriesCapacity(Answer):
@@ -28,7 +35,45 @@ class QueueEntry(Answer):
 
     place: int
     priority: int
+    moved: Literal["first", "last"] | None = Field(default=None, description="to which end an administrator moved it")
     job: JobView
+
+
+class NodeWhy(Answer):
+    """The first rule that keeps the job from a machine; without one, from all machines of the fleet."""
+
+    fleet: str
+    node: str = ""
+    why: str
+
+
+class StartsWith(Answer):
+    """With this change of its request the job, submitted again, would start at once on that machine.
+
+    `change` is what to ask for otherwise: so many `gpus` on each machine, GPUs of this `series`, or this `fleet`.
+    """
+
+    change: Literal["gpus", "series", "fleet"]
+    value: str
+    fleet: str
+    node: str
+
+
+class JobWhy(Answer):
+    """`GET /jobs/{id}/why`. Of a job that is not queued it says `state` alone; without `waits` it starts at once."""
+
+    job: str
+    state: str
+    place: int | None = Field(default=None, description="where it stands in the whole queue, the first one at 1")
+    waits: tuple[WaitView, ...] = ()
+    nodes: tuple[NodeWhy, ...] = ()
+    starts_with: tuple[StartsWith, ...] = ()
+
+
+class MoveInQueue(Frozen):
+    """`PUT /admin/queue/{job}`: lasts until the job starts."""
+
+    to: QueueMove
 
 
 class QueueList(Answer):

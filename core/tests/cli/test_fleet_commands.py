@@ -233,3 +233,17 @@ def test_a_fleet_is_deleted_only_by_whoever_says_so(sf: Sf, state: ConsoleState)
     assert sf("fleet", "delete", "gpu", "--yes").out == "fleet gpu is deleted\n"
     assert (state.seen[-1].method, state.seen[-1].path) == ("DELETE", "/fleets/gpu")
     assert sf("fleet", "delete", "gpu", "--yes", "--json").json == {"name": "gpu", "deleted": True}
+
+
+def test_a_fleet_can_require_a_time_limit_from_the_start_or_later(sf: Sf, state: ConsoleState) -> None:
+    strict = SUMMARY.model_copy(update={"require_max_runtime": True}).model_dump(mode="json")
+    state.answers["POST /fleets"] = strict
+    state.answers["PATCH /fleets/gpu"] = strict
+    assert sf("fleet", "create", "gpu", "--require-max-runtime", "--json").json == strict
+    done = sf("fleet", "change", "gpu", "--require-max-runtime")
+    assert (done.code, done.out) == (0, "fleet gpu takes only jobs with a time limit\n")
+    sent = [json.loads(seen.body or b"null")["require_max_runtime"] for seen in state.seen if seen.body]
+    assert sent == [True, True]
+    state.answers["PATCH /fleets/gpu"] = SUMMARY.model_dump(mode="json")
+    assert "with and without" in sf("fleet", "change", "gpu", "--no-require-max-runtime").out
+    assert sf("fleet", "change", "gpu").code == 2

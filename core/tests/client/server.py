@@ -210,6 +210,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer()
 
+    def do_PATCH(self) -> None:
+        self._answer()
+
     def do_DELETE(self) -> None:
         self._answer()
 

@@ -8,6 +8,7 @@ from starforge_console.admission.gate import Gate
 from starforge_console.admission.huggingface import HuggingFaceGate
 from starforge_console.admission.image import ImageGate
 from starforge_console.admission.inputs import InputsGate
+from starforge_console.admission.max_runtime import MaxRuntimeGate
 from starforge_console.admission.provenance import ProvenanceGate
 from starforge_console.admission.quota import QuotaGate
 from starforge_console.admission.topology import TopologyGate
@@ -18,6 +19,7 @@ GATES: Final[tuple[Gate, ...]] = (
     CatalogGate(),
     ProvenanceGate(),
     TopologyGate(),
+    MaxRuntimeGate(),
     QuotaGate(),
     WindowsGate(),
     ImageGate(),

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from starforge.contract.launch import PoolRequest
 from starforge.hardware.series import FAMILIES
 from starforge_console.domain.job import QueuedJob
-from starforge_console.domain.waiting import WaitReason
+from starforge_console.domain.waiting import WaitReason, explain_unlimited
 from starforge_console.domain.window_syntax import DAYS
 from starforge_console.domain.windows import Window, find_close, find_start, is_open
 
@@ -227,6 +227,22 @@ class OpenNow:
     def _explain(self, closed: Bound, start: float | None, grace_s: float) -> WaitReason:
         self._starts += [] if start is None else [start]
         return explain_closed(closed, start, self._at, grace_s)
+
+
+class Closed:
+    """Which fleets are closed for a job that names none: by their windows, or because it has no time limit."""
+
+    def __init__(self, open_now: OpenNow, strict: Collection[str]) -> None:
+        """`strict` are the fleets that take only jobs with a time limit."""
+        self._open_now = open_now
+        self._strict = {fleet: explain_unlimited(fleet) for fleet in strict}
+
+    def find(self, job: QueuedJob) -> Mapping[str, WaitReason]:
+        """Each such fleet with why."""
+        closed = self._open_now.find_closed(job)
+        if job.fleet is not None or job.lasts_s is not None:
+            return closed
+        return {**self._strict, **closed}
 
 
 def _shape_of(job: QueuedJob) -> _Shape:

@@ -47,10 +47,12 @@ class Move:
     """Apply these reasons, in this order, in one transaction.
 
     `newest_step` is that of the last checkpoint that the runner saw committed; None where there is no telling.
+    `held_until` is when the attempt gave back what it held (Unix seconds), where that is known to be before now.
     """
 
     reasons: tuple[Reason, ...]
     newest_step: int | None = None
+    held_until: float | None = None
     exit: ExitReason | None = None
     seen: Seen | None = None
     note: str = ""
@@ -147,7 +149,14 @@ def _decide_exited(job: JobInFlight, seen: Seen, record: ExitRecord | None) -> D
         return _decide_failed_start(job, seen, seen.failure)
     why = explain_exit(_build_evidence(job, seen.exit, record))
     reasons = (*_catch_up(job.state), why.reason)
-    return Move(reasons=reasons, exit=why, seen=seen, note=why.summary, newest_step=_find_step(record))
+    return Move(
+        reasons=reasons,
+        exit=why,
+        seen=seen,
+        note=why.summary,
+        newest_step=_find_step(record),
+        held_until=_find_end(seen.exit, record),
+    )
 
 
 def _decide_failed_start(job: JobInFlight, seen: Seen, failure: Failure) -> Decision:
@@ -164,7 +173,8 @@ def _decide_gone(job: JobInFlight, gone: Gone, record: ExitRecord | None) -> Dec
     if record is not None:
         why = explain_exit(_build_evidence(job, None, record))
         reasons = (*_catch_up(job.state), why.reason)
-        return Move(reasons=reasons, exit=why, note=why.summary, newest_step=_find_step(record))
+        step = _find_step(record)
+        return Move(reasons=reasons, exit=why, note=why.summary, newest_step=step, held_until=_find_end(None, record))
     if job.state is JobState.SUBMITTED:
         return Wait()  # the launch may still be on its way: only a fence closes it
     since, engine = job.attempt.gone_since, job.attempt.gone_engine_started_at
@@ -181,6 +191,13 @@ def _decide_gone(job: JobInFlight, gone: Gone, record: ExitRecord | None) -> Dec
         summary="the container is gone, and it left no exit record",
     )
     return Move(reasons=(Reason.VANISHED,), exit=why, note=why.summary)
+
+
+def _find_end(engine: Exit | None, record: ExitRecord | None) -> float | None:
+    """When the attempt ended: by its backend, which no job can write to, before its record."""
+    if engine is not None and engine.finished_at is not None:
+        return engine.finished_at
+    return None if record is None else record.ended_at
 
 
 def _find_step(record: ExitRecord | None) -> int | None:

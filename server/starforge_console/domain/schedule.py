@@ -24,8 +24,8 @@ from starforge_console.domain.reservation import (
 from starforge_console.domain.waiting import WaitReason, describe_waiting, explain_no_room, explain_unserved
 
 _Shape = tuple[str | None, int, float | None, frozenset[str]]
-"""What decides a job's place: its fleet, which pools (equal ones of a queue are one object mostly), its time limit,
-and the fleets that are closed for it."""
+"""What decides a job's place: its fleet, which pools (equal ones of a queue are one object mostly), its time limit
+where fleets require one, and the fleets that are closed for it."""
 
 
 class Start(NamedTuple):
@@ -84,6 +84,31 @@ def decide_queue(snapshot: Snapshot) -> Iterator[Start | Waits]:
         yield room.decide(job)
 
 
+class NodeWhy(NamedTuple):
+    """The first rule that keeps a job from a machine; without a machine, from all of the fleet's."""
+
+    fleet: str
+    node: str
+    why: str
+
+
+class Explained(NamedTuple):
+    """What becomes of a job in a pass, and why each machine that it may go to does not take it."""
+
+    decision: Start | Waits
+    nodes: list[NodeWhy]
+
+
+def explain_queued(snapshot: Snapshot, job: QueuedJob) -> Explained:
+    """What a pass would decide on `job`, which is one of those queued, once all before it have what they take."""
+    room = _Room(snapshot)
+    ranked = order_queue(snapshot.queued, snapshot.shares)
+    for before in ranked[: ranked.index(job)]:
+        room.decide(before)
+    nodes = room.list_nodes(job)
+    return Explained(room.decide(job), nodes)
+
+
 def find_starts(snapshot: Snapshot, wished: Sequence[QueuedJob]) -> list[Target | None]:
     """Where each of `wished` would start if it alone were queued too; None where it would wait.
 
@@ -126,7 +151,8 @@ class _Room:
 
     def decide(self, job: QueuedJob) -> Start | Waits:
         """The job's place, taken from the room, or why it waits."""
-        shape = (job.fleet, id(job.pools), job.lasts_s, frozenset(self._snapshot.find_closed(job)))
+        lasts_s = job.lasts_s if self._snapshot.releases else None
+        shape = (job.fleet, id(job.pools), lasts_s, frozenset(self._snapshot.find_closed(job)))
         why = self._find_hold(job) or self._no_room.get(shape)
         if why is not None:
             return Waits(job, why.reasons, why.text)
@@ -140,6 +166,21 @@ class _Room:
             target = [*target, own]
             return Waits(job, target, describe_waiting(target))
         return Waits(job, why.reasons, why.text)
+
+    def list_nodes(self, job: QueuedJob) -> list[NodeWhy]:
+        """Why machines do not take the job, each with its first reason; nothing is taken."""
+        ask, closed = self._ask(job), self._snapshot.find_closed(job)
+        found = [NodeWhy(fleet, "", why.reason) for fleet, why in closed.items()]
+        for fleet in self._fleets_of(job, self._views):
+            view, place = self._views.get(fleet), self._snapshot.place.get(fleet)
+            if view is None or place is None:
+                found.append(NodeWhy(fleet, "", explain_unserved(fleet).reason))
+                continue
+            answer, view = self._answer_in(job, ask, view, place)
+            if isinstance(answer, NoRoom):
+                whys = answer.per_node.items() if view.nodes else [("", view.why_not or "no machine")]
+                found += [NodeWhy(fleet, node, why) for node, why in whys]
+        return found
 
     def find_start(self, job: QueuedJob) -> Target | None:
         """Where the job would start now; nothing is taken."""
@@ -215,15 +256,20 @@ class _Room:
 
     def _place_in(self, job: QueuedJob, ask: _Ask, view: FleetView, place: Place) -> Target | list[WaitReason]:
         """The job's place in this fleet; where it would delay one that was promised a start, elsewhere or nowhere."""
+        answer, view = self._answer_in(job, ask, view, place)
+        return explain_no_room(view, answer) if isinstance(answer, NoRoom) else answer
+
+    def _answer_in(self, job: QueuedJob, ask: _Ask, view: FleetView, place: Place) -> tuple[Target | NoRoom, FleetView]:
+        """What the fleet answers, and its view without the machines that are kept for others."""
         while True:
             answer = place(ask, view)
             if isinstance(answer, NoRoom):
-                return explain_no_room(view, answer)
+                return answer, view
             after = claim(view, answer.node, ask.attempt, job.pools)
             promises = self._promises[view.fleet]
             delayed = promises.find_delayed(after, answer.node, ask.attempt, self._end_of(job))
             if delayed is None:
-                return answer
+                return answer, view
             why = f"kept for {delayed.job.id}, which this job would delay: it could end too late"
             view = _close(view, answer.node, why)
 

@@ -27,6 +27,11 @@ def explain_unserved(fleet: str) -> WaitReason:
     return WaitReason(_UNSERVED, (fleet,))
 
 
+def explain_unlimited(fleet: str) -> WaitReason:
+    """The fleet takes only jobs with a time limit, and the job has none."""
+    return WaitReason("takes only jobs that have a time limit (max_runtime)", (fleet,))
+
+
 def explain_maintenance(by: str, reason: str) -> WaitReason:
     """Nothing starts until an administrator ends the maintenance."""
     told = f"in maintenance by {by}" + (f" ({reason})" if reason else "")

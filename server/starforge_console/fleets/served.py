@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -11,7 +12,7 @@ from starforge.errors import Conflict, InputError, LaunchRefused, Unavailable
 from starforge_console.clock import Clock
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleet_deletion import delete_fleet
-from starforge_console.ledger.fleets import Fleet, add_fleet, list_fleets
+from starforge_console.ledger.fleets import Fleet, add_fleet, list_fleets, require_limit
 from starforge_console.settings.console import FleetKind
 from starforge_console.wakeups import BACKEND, NODES, QUEUE, Wakeups
 
@@ -77,6 +78,12 @@ class ServedFleets(Mapping[str, Executor]):
         await executor.start(lambda: self._wakeups.notify(BACKEND, QUEUE))
         self._executors[fleet.name], self._fleets[fleet.name] = executor, fleet
         self._wakeups.notify(QUEUE, BACKEND, NODES)
+
+    async def require_limit(self, name: str, *, requires: bool) -> None:
+        """Let the fleet take only jobs with a time limit from now on, or all again. Raises NotFound."""
+        await self._ledger.write(lambda c: require_limit(c, name, requires=requires))
+        self._fleets[name] = replace(self._fleets[name], requires_limit=requires)
+        self._wakeups.notify(QUEUE, NODES)
 
     async def delete(self, name: str) -> None:
         """Serve the fleet no more; history goes on naming it, and a new one may have its name.

@@ -51,7 +51,7 @@ def apply_move(
     if after is JobState.FAILED and stays_paused(job.desired, job.wished_for, reasons[-1], goes_on=job.goes_on):
         attempt_values["reason"] = reasons[-1].value
         reasons = (*reasons, Reason.RETRIED, Reason.PAUSE_REQUESTED)
-    change = Change(note=decision.note, job=job_values, attempt=attempt_values)
+    change = Change(note=decision.note, job=job_values, attempt=attempt_values, held_until=decision.held_until)
     moved = move(connection, ref_of(job), reasons, guard, change)
     if moved is not None and after not in {JobState.PENDING, JobState.RUNNING}:
         end_token(connection, job.attempt.id, guard.now + TOKEN_AFTER_END_S)

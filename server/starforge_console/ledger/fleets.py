@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import Connection, insert, select, update
 
 from starforge.contract.launch import Network
-from starforge.errors import Conflict
+from starforge.errors import Conflict, NotFound
 from starforge_console.ledger.tables import facts, fleets
 
 DELETED: Final = "deleted"
@@ -16,23 +16,55 @@ DELETED: Final = "deleted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """Where jobs may be placed. `user` is `uid:gid`, `image` for the image's own, None for the console's default."""
+    """Where jobs may be placed. `user` is `uid:gid`, `image` for the image's own, None for the console's default.
+
+    `requires_limit`: it takes only jobs with a time limit.
+    """
 
     name: str
     kind: str
     network: Network
     user: str | None
+    requires_limit: bool = False
 
 
 def list_fleets(connection: Connection) -> Sequence[Fleet]:
     """All fleets that were not deleted, by name."""
     rows = connection.execute(select(fleets).where(fleets.c.kind != DELETED).order_by(fleets.c.name)).all()
-    return [Fleet(name=row.name, kind=row.kind, network=Network(row.network), user=row.user) for row in rows]
+    return [
+        Fleet(
+            name=row.name,
+            kind=row.kind,
+            network=Network(row.network),
+            user=row.user,
+            requires_limit=row.requires_limit,
+        )
+        for row in rows
+    ]
+
+
+def require_limit(connection: Connection, name: str, *, requires: bool) -> None:
+    """Let the fleet take only jobs with a time limit from now on, or all again. Raises NotFound."""
+    mine = (fleets.c.name == name) & (fleets.c.kind != DELETED)
+    if not connection.execute(update(fleets).where(mine).values(requires_limit=requires)).rowcount:
+        raise NotFound(f"there is no fleet {name!r:.80}", next_step="'sf fleet ls' lists the fleets")
+
+
+def list_requiring(connection: Connection) -> frozenset[str]:
+    """The fleets that take only jobs with a time limit."""
+    strict = fleets.c.requires_limit & (fleets.c.kind != DELETED)
+    return frozenset(connection.execute(select(fleets.c.name).where(strict)).scalars().all())
 
 
 def add_fleet(connection: Connection, fleet: Fleet, now: float) -> None:
     """Keep a new fleet, also under the name of one that was deleted. Raises Conflict when the name is taken."""
-    values = {"kind": fleet.kind, "network": fleet.network.value, "user": fleet.user, "created_at": now}
+    values = {
+        "kind": fleet.kind,
+        "network": fleet.network.value,
+        "user": fleet.user,
+        "requires_limit": fleet.requires_limit,
+        "created_at": now,
+    }
     mine = fleets.c.name == fleet.name
     if is_deleted(connection, fleet.name):
         connection.execute(update(fleets).where(mine).values(values))

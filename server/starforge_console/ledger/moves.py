@@ -9,6 +9,7 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import ENDED, DesiredState, JobState, Reason, advance
 from starforge.errors import IllegalTransition
+from starforge_console.ledger.shares import charge
 from starforge_console.ledger.tables import attempts, events, jobs
 
 _COALESCED: Final = frozenset({Reason.NO_CAPACITY, Reason.NODE_FAULT})
@@ -28,11 +29,15 @@ class JobRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What goes along with a move: a note for people, and further columns of the job and of its newest attempt."""
+    """What goes along with a move: a note for people, and further columns of the job and of its newest attempt.
+
+    `held_until`: when an attempt that ends gave back what it held, where that was before now (Unix seconds).
+    """
 
     note: str = ""
     job: Mapping[str, Any] = field(default_factory=dict)
     attempt: Mapping[str, Any] = field(default_factory=dict)
+    held_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +110,8 @@ def move(
         return None
     attempt_values = {**_times_of_attempt(steps, reason, guard.now), **change.attempt}
     if attempt_values and job.attempt is not None:
-        # The job's newest attempt may be over already, as in a queue or a pause: how it ended stays as it was.
-        living = (attempts.c.id == job.attempt) & attempts.c.ended_at.is_(None)
-        connection.execute(update(attempts).where(living).values(attempt_values))
+        until = guard.now if change.held_until is None else min(guard.now, change.held_until)
+        _change_living(connection, job.attempt, attempt_values, until)
     _write_events(connection, job, list(zip(steps, reasons, strict=True)), guard.now, change.note)
     return JobRef(id=job.id, state=state, version=job.version + 1, attempt=job.attempt, number=job.number)
 
@@ -126,6 +130,17 @@ def history_of(connection: Connection, job: JobId) -> list[str]:
         .limit(HISTORY_SHOWN)
     ).all()
     return [f"{row.reason}={row.state}" for row in reversed(rows)]
+
+
+def _change_living(connection: Connection, attempt: AttemptId, values: Mapping[str, Any], held_until: float) -> None:
+    """Change the attempt, and charge what it held if it ends so.
+
+    A job's newest attempt may be over already, as in a queue or a pause: how it ended stays as it was.
+    """
+    living = (attempts.c.id == attempt) & attempts.c.ended_at.is_(None)
+    changed = connection.execute(update(attempts).where(living).values(values)).rowcount
+    if changed and "ended_at" in values:
+        charge(connection, attempt, held_until)
 
 
 def _walk(connection: Connection, job: JobRef, reasons: Sequence[Reason]) -> list[JobState]:

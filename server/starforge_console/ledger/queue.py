@@ -11,6 +11,7 @@ from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import JobState, Reason
 from starforge_console.domain.job import QueuedJob
+from starforge_console.domain.reservation import bound_place
 from starforge_console.domain.retry import RetryBudget, is_due
 from starforge_console.domain.waiting import WaitReason, describe_waiting
 from starforge_console.ledger.fleets import is_deleted
@@ -40,43 +41,23 @@ class NewAttempt:
 
 def list_queued(connection: Connection) -> list[QueuedJob]:
     """All queued jobs, in narrow columns: never the spec."""
-    columns = (
-        jobs.c.id,
-        jobs.c.version,
-        jobs.c.fleet,
-        jobs.c.priority,
-        jobs.c.submitted_at,
-        jobs.c.reason,
-        jobs.c.state_since,
-        jobs.c.attempt_number,
-        jobs.c.note,
-        jobs.c.user_id,
-        jobs.c.grace_s,
-        jobs.c.inputs,
-        jobs.c.pools,
-    )
-    rows = connection.execute(select(*columns).where(jobs.c.state == JobState.QUEUED.value)).all()
-    # A long queue has few shapes and reasons: each is made once.
-    pools = {text: read_pools(text) for text in {row[-1] for row in rows}}
-    inputs = {text: read_inputs(text) for text in {row[-2] for row in rows}}
+    narrow = jobs.c
+    first = (narrow.id, narrow.version, narrow.fleet, narrow.priority, narrow.submitted_at)
+    since = (narrow.reason, narrow.state_since, narrow.attempt_number, narrow.pools, narrow.note)
+    then = (narrow.user_id, narrow.inputs, narrow.grace_s, narrow.max_runtime_s, narrow.ahead, narrow.passed)
+    rows = connection.execute(select(*first, *since, *then).where(jobs.c.state == JobState.QUEUED.value)).all()
+    # A long queue has few shapes, reasons and limits: each is made once.
+    pools = {text: read_pools(text) for text in {row[8] for row in rows}}
+    inputs = {text: read_inputs(text) for text in {row[11] for row in rows}}
+    bounds = {both: bound_place(both[1], both[0]) for both in {row[12:14] for row in rows}}
     reasons = {reason.value: reason for reason in Reason}
     return [
         QueuedJob(
-            id=JobId(job_id),
-            version=version,
-            fleet=fleet,
-            priority=priority,
-            submitted_at=submitted,
-            reason=reasons[reason],
-            queued_at=since,
-            number=made + 1,
-            pools=pools[shape],
-            note=note,
-            user_id=user_id,
-            inputs=inputs[named],
-            grace_s=grace,
+            *(JobId(job), seen, fleet, priority, at),
+            *(reasons[reason], since, made + 1, pools[shape], note),
+            *(user, inputs[reads], *moved, grace, bounds[grace, limit]),
         )
-        for job_id, version, fleet, priority, submitted, reason, since, made, note, user_id, grace, named, shape in rows
+        for job, seen, fleet, priority, at, reason, since, made, shape, note, user, reads, grace, limit, *moved in rows
     ]
 
 
@@ -110,8 +91,10 @@ def note_waiting(connection: Connection, notes: Sequence[tuple[QueuedJob, Sequen
     connection.execute(waiting, values)
 
 
-def dequeue(connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: Guard) -> JobRef | None:
-    """QUEUED -> SUBMITTED with a new attempt and its target in the same transaction.
+def dequeue(
+    connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: Guard, passed: Sequence[JobId] = ()
+) -> JobRef | None:
+    """QUEUED -> SUBMITTED with a new attempt and its target in the same transaction; `passed` were passed by it.
 
     None when somebody was faster, deleted the target's fleet, drained its machine or began a maintenance.
     """
@@ -129,6 +112,8 @@ def dequeue(connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: 
             job={
                 "attempt_id": attempt.id,
                 "attempt_number": attempt.number,
+                "ahead": 0,
+                "passed": 0,
                 "lease": attempt.lease,
                 "lease_until": attempt.lease_until,
             }
@@ -136,6 +121,9 @@ def dequeue(connection: Connection, job: QueuedJob, attempt: NewAttempt, guard: 
     )
     if moved is None:
         return None
+    if passed:
+        waiting = jobs.c.id.in_(passed) & (jobs.c.state == JobState.QUEUED.value)
+        connection.execute(update(jobs).where(waiting).values(passed=jobs.c.passed + 1))
     connection.execute(
         insert(attempts).values(
             id=attempt.id,

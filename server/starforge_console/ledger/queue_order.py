@@ -2,14 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
-from sqlalchemy import Connection, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, func, select, tuple_
 
 from starforge.contract.launch import PoolRequest
 from starforge.contract.states import JobState
 from starforge_console.ledger.listing import JobLine, load_lines
 from starforge_console.ledger.pools import read_pools
+from starforge_console.ledger.share_tables import shares
 from starforge_console.ledger.tables import jobs
+
+_WITH_SHARES: Final = jobs.outerjoin(shares, shares.c.user_id == jobs.c.user_id)
+# The order is that of `starforge_console.domain.order`: a test holds both together.
+_ORDER: Final[tuple[ColumnElement[Any], ...]] = (
+    -jobs.c.ahead,
+    -jobs.c.priority,
+    func.coalesce(shares.c.team_order, 0.0),
+    func.coalesce(shares.c.user_order, 0.0),
+    jobs.c.submitted_at,
+    jobs.c.id,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,8 @@ class Place:
     number: int
     job: str
     priority: int
+    ahead: int = 0
+    """How far an administrator moved it: above 0 before all that were not moved, below 0 behind them."""
 
 
 def list_shapes(connection: Connection) -> list[QueuedShape]:
@@ -53,12 +68,11 @@ def list_places(
     connection: Connection, limit: int, *, after: int = 0, shapes: Sequence[QueuedShape] | None = None
 ) -> list[Place]:
     """At most `limit` places behind number `after`, in the order of `order_queue`; of these shapes alone if given."""
-    # The order is that of `starforge_console.domain.order`: a test holds both together.
-    order = (jobs.c.priority.desc(), jobs.c.submitted_at, jobs.c.id)
-    number = func.row_number().over(order_by=order).label("number")
-    queued = select(number, jobs.c.id, jobs.c.priority, jobs.c.pools).where(jobs.c.state == JobState.QUEUED.value)
-    placed = queued.subquery()
-    wanted = select(placed.c.number, placed.c.id, placed.c.priority).where(placed.c.number > after)
+    number = func.row_number().over(order_by=_ORDER).label("number")
+    columns = (jobs.c.id, jobs.c.priority, jobs.c.ahead, jobs.c.pools)
+    queued = select(number, *columns).select_from(_WITH_SHARES)
+    placed = queued.where(jobs.c.state == JobState.QUEUED.value).subquery()
+    wanted = select(placed.c.number, placed.c.id, placed.c.priority, placed.c.ahead).where(placed.c.number > after)
     if shapes is not None:
         wanted = wanted.where(placed.c.pools.in_([shape.text for shape in shapes]))
     return [Place(*row) for row in connection.execute(wanted.order_by(placed.c.number).limit(limit)).all()]
@@ -67,11 +81,12 @@ def list_places(
 def find_place(connection: Connection, job_id: str) -> int | None:
     """Where the job stands in the whole queue, the first one at 1; None when it is not queued."""
     queued = jobs.c.state == JobState.QUEUED.value
-    row = connection.execute(select(jobs.c.priority, jobs.c.submitted_at).where(queued, jobs.c.id == job_id)).first()
+    of_job = select(*_ORDER).select_from(_WITH_SHARES).where(queued, jobs.c.id == job_id)
+    row = connection.execute(of_job).first()
     if row is None:
         return None
-    before = tuple_(-jobs.c.priority, jobs.c.submitted_at, jobs.c.id) < tuple_(-row.priority, row.submitted_at, job_id)
-    return 1 + int(connection.execute(select(func.count()).where(queued, before)).scalar() or 0)
+    before = select(func.count()).select_from(_WITH_SHARES).where(queued, tuple_(*_ORDER) < tuple_(*row))
+    return 1 + int(connection.execute(before).scalar() or 0)
 
 
 def list_placed(

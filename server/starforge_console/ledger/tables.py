@@ -106,6 +106,7 @@ fleets = Table(
     Column("kind", Text, nullable=False),
     Column("network", Text, nullable=False),
     Column("user", Text),
+    Column("requires_limit", Boolean, nullable=False, server_default=false()),
     Column("created_at", Float, nullable=False),
 )
 
@@ -162,6 +163,9 @@ jobs = Table(
     Column("restored_at_step", BigInteger),
     # How long the training will be, where it has said so.
     Column("total_steps", BigInteger),
+    # How far an administrator moved it in the queue, and how many jobs behind it started where it found no room.
+    Column("ahead", Integer, nullable=False, server_default="0"),
+    Column("passed", Integer, nullable=False, server_default="0"),
     Index("ix_jobs_state_submitted_at", "state", "submitted_at"),
     Index("ix_jobs_submitted_at_id", "submitted_at", "id"),
     # Few of many: those that go on by themselves.

@@ -47,6 +47,17 @@ class Records(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotSources:
+    """What a pass decides by, beside what the machines offer; as in `SchedulerDeps`."""
+
+    ledger: Database
+    executors: Mapping[str, Executor]
+    clock: Clock
+    explain_inputs: Callable[[JobInputs], Sequence[WaitReason]] = lambda _inputs: ()
+    name_attempt: Callable[[JobId, int], AttemptId] = new_attempt_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerDeps:
     """One console's parts.
 
@@ -76,6 +87,17 @@ class SchedulerDeps:
     round_limit_s: float = 5.0
     figures: LoopFigures | None = None
     owner: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @property
+    def snapshot_sources(self) -> SnapshotSources:
+        """What a pass decides by."""
+        return SnapshotSources(
+            ledger=self.ledger,
+            executors=self.executors,
+            clock=self.clock,
+            explain_inputs=self.explain_inputs,
+            name_attempt=self.name_attempt,
+        )
 
     def guard(self) -> Guard:
         """A guard for a move now."""

@@ -1,12 +1,12 @@
 """Dequeue: brings failed jobs back when their time has come, places queued ones, and has them launched."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from starforge.contract.executor import FleetView
-from starforge.contract.ids import JobId
 from starforge.contract.states import Reason
 from starforge_console.domain.claims import claim_targets
 from starforge_console.domain.job import JobInFlight, QueuedJob
@@ -14,7 +14,8 @@ from starforge_console.domain.opening import OpenNow
 from starforge_console.domain.retry import decide_hold
 from starforge_console.domain.schedule import Snapshot, Start, Waits, decide_queue
 from starforge_console.domain.tokens import hash_token
-from starforge_console.domain.waiting import WaitReason, explain_maintenance
+from starforge_console.domain.waiting import WaitReason
+from starforge_console.ledger.held import Held, load_held
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.maintenance import Maintenance, find_maintenance
 from starforge_console.ledger.moves import JobRef, move
@@ -22,22 +23,20 @@ from starforge_console.ledger.queue import (
     NewAttempt,
     dequeue,
     list_due_retries,
-    list_faulty_nodes,
     list_queued,
     note_waiting,
 )
-from starforge_console.ledger.quotas import load_usage
+from starforge_console.ledger.shares import ShareOrder, refresh_order
 from starforge_console.ledger.wishes import go_on, list_going_on
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.launch import LAUNCH_LEASE_S, Launcher
 from starforge_console.scheduler.looks import Looks
+from starforge_console.scheduler.snapshots import Snapshots
 from starforge_console.scheduler.windows import OpeningHours
 from starforge_console.wakeups import job_topic
 
 TOKEN_LIFE_S: Final = 400 * 24 * 3600.0
 """An attempt's token lives until its end (then one hour more); this only bounds what is forgotten."""
-FAULT_KNOWN_S: Final = 600.0
-"""How long a job that a machine could not start prefers others; a mended machine gets it back then."""
 _BEGUN_AT_ONCE: Final = 32
 _NOTES_AT_ONCE: Final = 500
 """A long queue's notes leave other writers their turn."""
@@ -51,6 +50,7 @@ class Dequeue:
         self._launcher = launcher
         self._looks = Looks(deps)
         self._hours = OpeningHours(deps)
+        self._snapshots = Snapshots(deps.snapshot_sources)
 
     async def run_once(self) -> float:
         """Place whatever the present view can take; gives the seconds until the next look is due."""
@@ -61,23 +61,13 @@ class Dequeue:
         due = [(decide_hold(job, now), job) for job in await self._deps.ledger.read(list_queued)]
         wait_s = min([wait_s, *(max(0.05, at - now) for at, _ in due if at > now)])
         # Looked at even when nothing waits: admission, profiles and pages read what was seen here.
-        in_flight, usage = await self._deps.ledger.read(lambda c: (list_in_flight(c), load_usage(c)))
-        views = await self._views(in_flight)
+        held = await self._deps.ledger.read(load_held)
+        views = await self._views(held.in_flight)
         queued = [job for at, job in due if at <= now]
         open_now = OpenNow(windows, self._deps.executors, self._deps.clock.now())
         if queued:
-            await self._decide(
-                Snapshot(
-                    queued=queued,
-                    views=views,
-                    place={fleet: executor.place for fleet, executor in self._deps.executors.items()},
-                    usage=usage,
-                    faulty=await self._faulty_nodes(queued, now),
-                    name_attempt=self._deps.name_attempt,
-                    explain_hold=_explain_rest(maintenance) if maintenance else partial(self._explain_hold, open_now),
-                    find_closed=open_now.find_closed,
-                )
-            )
+            held = replace(held, order=await self._refresh(held, now))
+            await self._decide(await self._snapshots.build(queued, views, held, open_now, maintenance))
             if windows.kept:
                 windows, edge = await self._hours.run_once()  # what was just started closes too
         edges = [at for at in (edge, open_now.next_start) if at is not None]
@@ -117,11 +107,12 @@ class Dequeue:
         self._deps.views_seen(list(views.values()))
         return views
 
-    async def _faulty_nodes(self, queued: Sequence[QueuedJob], now: float) -> Mapping[JobId, set[str]]:
-        again = [job.id for job in queued if job.number > 1]
-        if not again:
-            return {}
-        return await self._deps.ledger.read(lambda c: list_faulty_nodes(c, again, now - FAULT_KNOWN_S))
+    async def _refresh(self, held: Held, now: float) -> ShareOrder:
+        """The order of the queue, looked at anew where that is due."""
+        has_used = bool(held.in_flight) or held.order.at is not None
+        if not has_used or not held.order.is_due(now):
+            return held.order
+        return await self._deps.ledger.write(lambda connection: refresh_order(connection, now))
 
     async def _decide(self, snapshot: Snapshot) -> None:
         placed: list[Start] = []
@@ -137,10 +128,6 @@ class Dequeue:
         await self._begin_all(placed)
         for start in range(0, len(notes), _NOTES_AT_ONCE):
             await self._note([(one.job, one.reasons) for one in notes[start : start + _NOTES_AT_ONCE]])
-
-    def _explain_hold(self, open_now: OpenNow, job: QueuedJob) -> Sequence[WaitReason]:
-        closed = open_now.explain_hold(job)
-        return [*closed, *self._deps.explain_inputs(job.inputs)] if job.inputs else closed
 
     async def _begin_all(self, placed: Sequence[Start]) -> None:
         """Side by side, so that they share a commit; one that fails keeps no other from its launch."""
@@ -160,8 +147,9 @@ class Dequeue:
             lease=self._deps.owner,
             lease_until=guard.monotonic + LAUNCH_LEASE_S,
         )
+        passed = [one.id for one in placed.passed]
         with self._launcher.expecting(job.id):
-            ref = await self._deps.ledger.write(lambda connection: dequeue(connection, job, new, guard))
+            ref = await self._deps.ledger.write(lambda connection: dequeue(connection, job, new, guard, passed))
             if ref is None:
                 return
             self._launcher.begin(job.id)
@@ -170,8 +158,3 @@ class Dequeue:
     async def _note(self, notes: Sequence[tuple[QueuedJob, Sequence[WaitReason]]]) -> None:
         await self._deps.ledger.write(lambda connection: note_waiting(connection, notes))
         self._deps.wakeups.notify(*(job_topic(job.id) for job, _ in notes))
-
-
-def _explain_rest(maintenance: Maintenance) -> Callable[[QueuedJob], Sequence[WaitReason]]:
-    why = (explain_maintenance(maintenance.by, maintenance.reason),)
-    return lambda _job: why

@@ -28,10 +28,12 @@ from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.ingest.presence import Presence
 from starforge_console.jobs.control import JobControl
 from starforge_console.jobs.maintenance import MaintenanceControl
+from starforge_console.jobs.queue_places import QueuePlaces
 from starforge_console.jobs.turns import JobTurns
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
 from starforge_console.retention.collector import Collector
+from starforge_console.scheduler.explain import Explainer
 from starforge_console.settings.console import ConsoleSettings
 from starforge_console.wakeups import Wakeups
 from starforge_console.web.polls import LongPolls
@@ -120,6 +122,7 @@ class ApiServices:
     catalog: Mapping[str, Recipe]
     retention: Collector
     views: Callable[[], Sequence[FleetView]]
+    explainer: Explainer
     clock: Clock
     wakeups: Wakeups
     settings: ConsoleSettings
@@ -158,6 +161,11 @@ class ApiServices:
     def maintenance(self) -> MaintenanceControl:
         """Whether jobs are started at present."""
         return MaintenanceControl(ledger=self.ledger, clock=self.clock, wakeups=self.wakeups)
+
+    @property
+    def queue_places(self) -> QueuePlaces:
+        """Where administrators put queued jobs."""
+        return QueuePlaces(ledger=self.ledger, clock=self.clock, wakeups=self.wakeups)
 
     @property
     def turns(self) -> JobTurns:

@@ -84,6 +84,7 @@ def build_summary(fleet: Fleet, nodes: Sequence[NodeDetail]) -> FleetSummary:
         kind=fleet.kind,
         network=fleet.network.value,
         user=fleet.user,
+        require_max_runtime=fleet.requires_limit,
         nodes=len(nodes),
         ready=sum(node.status == NodeStatus.READY for node in nodes),
         gpus=dict(sorted(states.items())),

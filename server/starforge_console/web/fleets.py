@@ -1,5 +1,6 @@
 """Routes of fleets, nodes and names of GPUs: everybody may read, administrators may change."""
 
+from dataclasses import replace
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -8,6 +9,7 @@ from starlette.responses import Response
 from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.fleets import (
     AddGpuSeries,
+    ChangeFleet,
     CreateFleet,
     DrainNode,
     EndUnknown,
@@ -63,6 +65,7 @@ async def list_all_fleets(fleets: Fleets, _account: Reader) -> FleetList:
 async def create_fleet(fleets: Fleets, _account: Administrator, request: CreateFleet) -> FleetSummary:
     """Make a fleet; jobs may be placed there at once."""
     fleet = build_fleet(request.name, request.kind, request.network, request.user)
+    fleet = replace(fleet, requires_limit=request.require_max_runtime)
     await fleets.fleets.create(fleet)
     return build_summary(fleet, ())
 
@@ -71,6 +74,13 @@ async def create_fleet(fleets: Fleets, _account: Administrator, request: CreateF
 async def show_fleet(fleets: Fleets, _account: Reader, fleet: str) -> FleetDetail:
     """One fleet with its machines: GPUs and who holds them, images being fetched, heartbeats, and what is unknown."""
     return await load_detail(fleets, fleets.administration.load_fleet(fleet))
+
+
+@router.patch("/fleets/{fleet}", responses=problem_responses(*_NAMED, 413))
+async def change_fleet(fleets: Fleets, _account: Administrator, fleet: str, request: ChangeFleet) -> FleetSummary:
+    """Let a fleet take only jobs with a time limit, or all again; jobs that were admitted before stay admitted."""
+    await fleets.fleets.require_limit(fleet, requires=request.require_max_runtime)
+    return (await load_detail(fleets, fleets.administration.load_fleet(fleet))).fleet
 
 
 @router.delete("/fleets/{fleet}", status_code=204, responses=problem_responses(*_CHANGED))

@@ -5,14 +5,25 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
+from starlette.responses import Response
 
-from starforge.contract.api import PAGE_LIMIT
+from starforge.contract.api import PAGE_LIMIT, WaitView
 from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.fleets import FleetDetail
-from starforge.contract.queue import CapacityList, QueueEntry, QueueList, SeriesCapacity
+from starforge.contract.queue import (
+    CapacityList,
+    JobWhy,
+    MoveInQueue,
+    NodeWhy,
+    QueueEntry,
+    QueueList,
+    SeriesCapacity,
+    StartsWith,
+)
 from starforge_console.ledger.listing import JobLine
-from starforge_console.ledger.queue_order import Place, QueuedShape, list_placed, list_shapes
-from starforge_console.web.deps import ApiServices, Reader, Services
+from starforge_console.ledger.queue_order import Place, QueuedShape, find_place, list_placed, list_shapes
+from starforge_console.ledger.views import load_job
+from starforge_console.web.deps import Administrator, ApiServices, Reader, Services
 from starforge_console.web.fleet_views import count_as, load_details
 from starforge_console.web.fleets import Fleets
 from starforge_console.web.problems import problem_responses
@@ -23,13 +34,13 @@ DEFAULT_PAGE: Final = 100
 ANY: Final = "any"
 """Stands for jobs that take GPUs of whatever series."""
 
-router = APIRouter(tags=["queue"])
+router = APIRouter()
 
 Series = Annotated[str, Query(max_length=100, description="jobs that ask for this series alone; `any`: for no series")]
 After = Annotated[int, Query(ge=0, le=LARGEST_NUMBER, description="the `next` of the page before")]
 
 
-@router.get("/queue", responses=problem_responses(401, 403))
+@router.get("/queue", tags=["queue"], responses=problem_responses(401, 403))
 async def list_queue(
     services: Services,
     _account: Reader,
@@ -42,10 +53,47 @@ async def list_queue(
     return await load_queue(services, series, after=after, limit=limit)
 
 
-@router.get("/capacity", responses=problem_responses(401, 403))
+@router.get("/capacity", tags=["queue"], responses=problem_responses(401, 403))
 async def show_capacity(services: Services, fleets: Fleets, _account: Reader) -> CapacityList:
     """The GPUs of all fleets by series: in which state they are, and how many queued jobs ask for."""
     return build_capacity(await load_details(fleets), await services.ledger.read(list_shapes))
+
+
+@router.get("/jobs/{job_id}/why", tags=["queue"], responses=problem_responses(401, 403, 404))
+async def explain_job(services: Services, _account: Reader, job_id: str) -> JobWhy:
+    """Why a job waits: by the rules that place it, machine by machine, and what would start it now."""
+    return await load_why(services, job_id)
+
+
+@router.put(
+    "/admin/queue/{job_id}",
+    tags=["administration"],
+    status_code=204,
+    responses=problem_responses(401, 403, 404, 409, 413),
+)
+async def move_in_queue(services: Services, account: Administrator, job_id: str, request: MoveInQueue) -> Response:
+    """Put a queued job before all others or behind them, or let it stand where it belongs; lasts until it starts."""
+    await services.queue_places.put(job_id, request.to, account.user)
+    return Response(status_code=204)
+
+
+async def load_why(services: ApiServices, job_id: str) -> JobWhy:
+    """Why the job waits at this moment. Raises NotFound."""
+    job, place = await services.ledger.read(lambda c: (load_job(c, job_id), find_place(c, job_id)))
+    found = None if place is None else await services.explainer.explain(job_id)
+    if found is None:
+        return JobWhy(job=job_id, state=job.state)
+    return JobWhy(
+        job=job_id,
+        state=job.state,
+        place=place,
+        waits=tuple(WaitView(reason=why.reason, places=why.places, more=why.more) for why in found.reasons),
+        nodes=tuple(NodeWhy(fleet=one.fleet, node=one.node, why=one.why) for one in found.nodes),
+        starts_with=tuple(
+            StartsWith(change=one.change.value, value=one.value, fleet=one.target.fleet, node=one.target.node)
+            for one in found.starts_with
+        ),
+    )
 
 
 async def load_queue(
@@ -98,4 +146,5 @@ def build_capacity(details: Iterable[FleetDetail], shapes: Sequence[QueuedShape]
 
 
 def _build_entry(place: Place, line: JobLine) -> QueueEntry:
-    return QueueEntry(place=place.number, priority=place.priority, job=build_job(line))
+    moved = None if place.ahead == 0 else "first" if place.ahead > 0 else "last"
+    return QueueEntry(place=place.number, priority=place.priority, moved=moved, job=build_job(line))

@@ -43,10 +43,14 @@ def node(name: str, gpus: int = 0, series: str | None = "h200", cpus: float = 8)
 
 
 def fleet(
-    *nodes: NodeView, name: str = "local", capabilities: Capabilities | None = ONE_NODE, complete: bool = True
+    *nodes: NodeView,
+    name: str = "local",
+    capabilities: Capabilities | None = ONE_NODE,
+    complete: bool = True,
+    requires_limit: bool = False,
 ) -> FleetState:
     view = FleetView(fleet=name, nodes=nodes, complete=complete)
-    row = Fleet(name=name, kind="local", network=Network.BRIDGE, user=None)
+    row = Fleet(name=name, kind="local", network=Network.BRIDGE, user=None, requires_limit=requires_limit)
     return FleetState(fleet=row, capabilities=capabilities, view=view)
 
 

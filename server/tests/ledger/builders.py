@@ -46,22 +46,27 @@ def submit(  # noqa: PLR0913 - what a test may want another way
     *,
     fleet: str | None = None,
     nodes: int = 1,
+    user: str = "ada",
+    gpus: int = 1,
+    priority: int = 0,
+    max_runtime_s: float | None = None,
+    series: str | None = None,
 ) -> JobId:
-    user = find_user(connection, "ada") or add_user(connection, "ada", "member", now)
+    user_id = find_user(connection, user) or add_user(connection, user, "member", now)
     job = NewJob(
         id=new_job_id(),
-        user_id=user,
+        user_id=user_id,
         name="iris",
         project="demo",
         spec="{}",
         spec_digest=digest_bytes(b"{}"),
         admission="{}",
         fleet=fleet,
-        priority=0,
-        pools=(PoolRequest(name="main", nodes=nodes, gpus_per_node=1),),
-        gpus=1,
+        priority=priority,
+        pools=(PoolRequest(name="main", nodes=nodes, gpus_per_node=gpus, series=series),),
+        gpus=nodes * gpus,
         grace_s=30.0,
-        max_runtime_s=None,
+        max_runtime_s=max_runtime_s,
         retries=retries,
     )
     return admit(connection, job, key, now)

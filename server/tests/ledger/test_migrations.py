@@ -14,7 +14,7 @@ from sqlalchemy import Connection, MetaData, create_engine, update
 
 from server.tests.ledger.builders import open_ledger, queued, submit
 from starforge_console.domain.points import Columns
-from starforge_console.ledger import kept_tables, tables, webhook_tables, window_tables
+from starforge_console.ledger import kept_tables, share_tables, tables, webhook_tables, window_tables
 from starforge_console.ledger.database import MIGRATIONS, Database, upgrade_schema
 from starforge_console.ledger.points import add_points
 from starforge_console.ledger.steps import load_steps
@@ -22,7 +22,13 @@ from starforge_console.ledger.steps import load_steps
 _LATER_TABLES = (
     *(tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages),
     *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets, kept_tables.removals),
-    *(kept_tables.diagnoses, webhook_tables.deliveries, webhook_tables.webhooks, window_tables.windows),
+    *(
+        share_tables.shares,
+        kept_tables.diagnoses,
+        webhook_tables.deliveries,
+        webhook_tables.webhooks,
+        window_tables.windows,
+    ),
 )
 
 
@@ -107,9 +113,10 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             later_columns = {
                 "jobs": (
                     *("waiting", "inputs", "starts_from", "workspace", "image_digest", "wished_for", "goes_on"),
-                    *("retries_given", "restored_at_step", "total_steps", "stop_grace_s"),
+                    *("retries_given", "restored_at_step", "total_steps", "stop_grace_s", "ahead", "passed"),
                 ),
                 "users": ("team",),
+                "fleets": ("requires_limit",),
                 "attempts": ("series", "capsule_digest", "runner_digest", "image_digest"),
             }
             for table, columns in later_columns.items():

@@ -74,6 +74,8 @@ def built_codes() -> set[str]:
         *(f"admin.kind.{kind}" for kind in Kind),
         *(f"admin.window_kind.{kind}" for kind in KINDS),
         *(f"priority.{word}" for word in queue.WORDS.values()),
+        *(f"queue.move.{move}" for move in ("first", "last")),
+        *(f"queue.moved.{move}" for move in ("first", "last")),
         *(f"quota.{kind}" for kind in ("user", "team")),
         *(f"role.{role}" for role in ("admin", "member")),
         *(f"diagnosis.{rule.kind}{part}" for rule in DIAGNOSES for part in ("", ".advice")),

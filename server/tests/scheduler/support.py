@@ -216,8 +216,10 @@ class Site:
         """A new process with its own loops; it is to be closed."""
         return Scheduler(self.new_deps(**changes))
 
-    async def submit(self, retries: int = 0) -> JobId:
-        return await self.ledger.write(lambda c: submit(c, now=self.clock.now(), retries=retries))
+    async def submit(self, retries: int = 0, **choices: Any) -> JobId:
+        """A queued job; `choices` as of the ledger's builder."""
+        now = self.clock.now()
+        return await self.ledger.write(lambda c: submit(c, now=now, retries=retries, **choices))
 
     async def stop(self, job: JobId, grace_s: float | None = None) -> None:
         moved = guard(self.clock.now(), lease=None)

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from server.tests.scheduler.support import FLEET, GatedFleet, Loops, open_site, run
 from starforge.contract.executor import FleetView
@@ -12,15 +12,19 @@ from starforge.contract.observation import NoSignal
 from starforge.contract.states import JobState
 from starforge.errors import NodeFault
 from starforge_console.domain.claims import UNKNOWN_HOLDER
+from starforge_console.domain.reservation import PASSED_AT_MOST
 from starforge_console.domain.tokens import hash_token
 from starforge_console.domain.waiting import WaitReason
 from starforge_console.executors.scripting import FakeNode
 from starforge_console.fleets.views import KnownFleets
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.queue import list_queued, note_waiting
+from starforge_console.ledger.queue_order import list_places
+from starforge_console.ledger.queue_places import put_in_queue
+from starforge_console.ledger.share_tables import shares
 from starforge_console.ledger.tables import attempts, jobs
 from starforge_console.ledger.views import list_attempts, load_job
-from starforge_console.scheduler.dequeue import FAULT_KNOWN_S
+from starforge_console.scheduler.snapshots import FAULT_KNOWN_S
 from starforge_console.wakeups import job_topic
 from starforge_console.web.views import build_waits
 
@@ -337,5 +341,76 @@ def test_a_fault_of_long_ago_is_forgotten(tmp_path: Path) -> None:
             site.clock.at += FAULT_KNOWN_S
             await site.dequeue()
             assert [one.node for one in await site.attempts(job)] == ["n1", "n2", "n1"]
+
+    run(go())
+
+
+def test_whoever_has_used_less_of_late_comes_first_also_after_a_restart(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=1)) as site:
+            _, attempt = await site.running()
+            older, newer = await site.submit(user="ada"), await site.submit(user="bob")
+            site.clock.at += 600.0
+            await site.dequeue()
+            places = await site.ledger.read(lambda c: list_places(c, 10))
+            assert [place.job for place in places] == [newer, older]
+            await site.restart()
+            assert await site.ledger.read(lambda c: list_places(c, 10)) == places
+            site.end(attempt)
+            await site.reconcile()
+            await site.dequeue()
+            assert (await site.state(newer))[0] == JobState.PENDING
+            assert (await site.state(older))[0] == JobState.QUEUED
+
+    run(go())
+
+
+def test_what_a_runner_ended_while_nobody_looked_is_charged_until_it_ended(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            _, attempt = await site.running()
+            site.clock.at += 60.0
+            site.end(attempt)
+            site.clock.at += 3600.0
+            await site.reconcile()
+            (used,) = (await site.ledger.read(lambda c: c.execute(select(shares.c.gpu_s)).all()))[0]
+            assert 59.0 < used <= 60.0
+
+    run(go())
+
+
+def test_a_job_that_was_passed_often_enough_has_a_machine_kept_also_over_a_restart(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path) as site:
+            await site.running()
+            large = await site.submit(gpus=2)
+            site.clock.at += 1.0
+            for turn in range(PASSED_AT_MOST):
+                small = await site.submit()
+                await site.dequeue()
+                assert (await site.state(small))[0] == JobState.PENDING, turn
+                await site.reconcile()
+                site.end(await site.attempt(small))
+                await site.reconcile()
+                site.clock.at += 1.0
+                if turn == PASSED_AT_MOST // 2:
+                    await site.restart()
+            late = await site.submit()
+            await site.dequeue()
+            assert (await site.state(late))[0] == JobState.QUEUED
+            assert f"kept for {large}" in (await site.job(late)).note
+
+    run(go())
+
+
+def test_a_job_that_an_administrator_put_first_is_placed_first(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=1)) as site:
+            older = await site.submit()
+            site.clock.at += 10.0
+            newer = await site.submit()
+            await site.ledger.write(lambda c: put_in_queue(c, newer, "first", "root", site.clock.now()))
+            await site.dequeue()
+            assert [(await site.state(job))[0] for job in (older, newer)] == [JobState.QUEUED, JobState.PENDING]
 
     run(go())

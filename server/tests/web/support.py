@@ -44,6 +44,8 @@ from starforge_console.ledger.tables import jobs
 from starforge_console.ledger.views import load_documents
 from starforge_console.retention.collector import Collector, CollectorParts
 from starforge_console.retention.disk import Disk
+from starforge_console.scheduler.deps import SnapshotSources
+from starforge_console.scheduler.explain import Explainer
 from starforge_console.settings.console import (
     ConsoleSettings,
     HttpSettings,
@@ -55,6 +57,7 @@ from starforge_console.settings.webhooks import WebhookSettings
 from starforge_console.wakeups import Wakeups
 from starforge_console.web.api import build_api
 from starforge_console.web.deps import ApiServices
+from starforge_console.web.fleet_views import FleetServices
 from starforge_console.webhooks.registration import Webhooks
 from starforge_console.webhooks.sending import Sender, WebhookParts
 
@@ -252,6 +255,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         clock=clock,
         wakeups=wakeups,
     )
+    fleet_services, desk = build_fleets(ledger, clock, wakeups, root)
     services = ApiServices(
         ledger=ledger,
         series=series,
@@ -266,13 +270,14 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         catalog=catalog,
         retention=_build_collector(sources, series, settings),
         views=fleets.all_views,
+        explainer=_build_explainer(fleet_services, fleets, clock),
         clock=clock,
         wakeups=wakeups,
         settings=settings,
         metrics=CollectorRegistry(),
         webhooks=Webhooks(build_webhook_parts(ledger, vault, clock, wakeups, settings.webhooks)),
     )
-    app = build_api(services, *build_fleets(ledger, clock, wakeups, root))
+    app = build_api(services, fleet_services, desk)
     return ConsoleUnderTest(app, services, fleets, logs, clock, root, hub, registries)
 
 
@@ -282,6 +287,12 @@ def build_webhook_parts(
     """What webhooks are built on."""
     sender = Sender(settings, clock)
     return WebhookParts(ledger=ledger, vault=vault, sender=sender, clock=clock, wakeups=wakeups)
+
+
+def _build_explainer(served: FleetServices, fleets: Fleets, clock: SystemClock) -> Explainer:
+    return Explainer(
+        SnapshotSources(ledger=served.ledger, executors=served.fleets, clock=clock), views=fleets.all_views
+    )
 
 
 def _build_settings(root: Path, image_allow: str, methods: str) -> ConsoleSettings:

@@ -10,7 +10,7 @@ from server.tests.fleets.machines import H200, Machine, build_gpu, build_view
 from server.tests.web.fleets import headers_of, post_beat, post_epoch, post_join
 from server.tests.web.lives import begin
 from server.tests.web.serving import serving
-from server.tests.web.support import ConsoleUnderTest, submit
+from server.tests.web.support import ConsoleUnderTest, build_submission, submit
 from starforge.client.fleets import FleetConsole
 from starforge.client.http import Connection
 from starforge.contract.fleets import CreateFleet, DrainNode, MarkLost, MintJoinToken
@@ -314,3 +314,19 @@ def test_the_client_of_sf_speaks_this_api(console: ConsoleUnderTest) -> None:
             assert client.remove_node("gpu7").state == "removed"
             with pytest.raises(NotFound, match="was removed"):
                 client.drain("gpu7", DrainNode())
+
+
+def test_a_fleet_that_requires_a_time_limit_is_made_and_changed(
+    console: ConsoleUnderTest, admin: TestClient, member: TestClient
+) -> None:
+    made = admin.post("/api/v1/fleets", json={**FLEET, "require_max_runtime": True})
+    assert (made.status_code, made.json()["require_max_runtime"]) == (201, True)
+    submission = build_submission(placement={"fleet": "gpu"})
+    console.keep_workspace()
+    refused = member.post("/api/v1/jobs", json=submission)
+    assert (refused.status_code, refused.json()["refusals"][0]["code"]) == (422, "max_runtime_required")
+    assert member.patch("/api/v1/fleets/gpu", json={"require_max_runtime": False}).status_code == 403
+    changed = admin.patch("/api/v1/fleets/gpu", json={"require_max_runtime": False})
+    assert (changed.status_code, changed.json()["require_max_runtime"]) == (200, False)
+    assert member.post("/api/v1/jobs", json=submission).status_code == 201
+    assert admin.patch("/api/v1/fleets/none", json={"require_max_runtime": True}).status_code == 404

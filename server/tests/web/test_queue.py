@@ -5,6 +5,7 @@ from server.tests.web.support import ConsoleUnderTest, build_submission, submit
 from starforge.contract.fleets import FleetDetail, FleetSummary, GpuDetail, NodeDetail
 from starforge.contract.launch import PoolRequest
 from starforge_console.domain.order import order_queue
+from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.queue import list_queued
 from starforge_console.ledger.queue_order import QueuedShape, find_place, list_places
 from starforge_console.web.queue import build_capacity
@@ -86,3 +87,47 @@ def gpu(uuid: str, series: str | None, state: str) -> GpuDetail:
 
 def shape(series: str | None, jobs: int, gpus: int) -> QueuedShape:
     return QueuedShape(f"{series}", (PoolRequest(name="train", nodes=1, gpus_per_node=gpus, series=series),), jobs)
+
+
+def test_an_administrator_moves_a_queued_job_and_nobody_else_does(console: ConsoleUnderTest) -> None:
+    ann, root = console.add_user("ann"), console.add_user("root", "admin")
+    first, second = submit(console, ann), submit(console, ann)
+    api = console.client(root)
+    place = f"/api/v1/admin/queue/{second}"
+    refused = console.client(ann).put(place, json={"to": "first"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    assert api.put(place, json={"to": "first"}).status_code == 204
+    told = [(one["job"]["id"], one["moved"]) for one in api.get("/api/v1/queue").json()["items"]]
+    assert told == [(second, "first"), (first, None)]
+    events = api.get(f"/api/v1/jobs/{second}").json()["events"]
+    assert [one["note"] for one in events if one["kind"] == "timeline"] == ["put first in the queue by root"]
+    assert api.put(place, json={"to": "last"}).status_code == 204
+    assert [one["moved"] for one in api.get("/api/v1/queue").json()["items"]] == [None, "last"]
+    assert api.put(place, json={"to": "release"}).status_code == 204
+    assert [one["moved"] for one in api.get("/api/v1/queue").json()["items"]] == [None, None]
+
+
+def test_a_move_of_what_is_not_queued_or_to_nowhere_is_refused(console: ConsoleUnderTest) -> None:
+    root = console.add_user("root", "admin")
+    running = submit(console, root)
+    begin(console, running)
+    api = console.client(root)
+    refused = api.put(f"/api/v1/admin/queue/{running}", json={"to": "first"})
+    assert (refused.status_code, refused.json()["title"]) == (409, f"job {running} is RUNNING")
+    assert api.put("/api/v1/admin/queue/jnone", json={"to": "first"}).status_code == 404
+    assert api.put(f"/api/v1/admin/queue/{running}", json={"to": "middle"}).status_code == 422
+
+
+def test_a_job_that_waits_is_explained_over_the_api(console: ConsoleUnderTest) -> None:
+    ann = console.add_user("ann")
+    job, running = submit(console, ann), submit(console, ann)
+    begin(console, running)
+    text = write_pools(shape("h200", 1, 4).pools)
+    console.ledger.write_now(lambda c: c.exec_driver_sql("UPDATE jobs SET pools = ? WHERE id = ?", (text, job)))
+    api = console.client(ann)
+    told = api.get(f"/api/v1/jobs/{job}/why").json()
+    assert (told["state"], told["place"]) == ("QUEUED", 1)
+    assert told["nodes"], told
+    assert told["waits"], told
+    assert api.get(f"/api/v1/jobs/{running}/why").json()["place"] is None
+    assert api.get("/api/v1/jobs/jnone/why").status_code == 404

@@ -16,7 +16,10 @@ def test_a_submission_that_every_gate_passes_becomes_a_queued_job(console: Conso
     answer = client.post("/api/v1/jobs", json=build_submission(), headers={"Idempotency-Key": "k"})
     assert answer.status_code == 201
     record = AdmissionRecord.model_validate(answer.json())
-    gates = ["account", "catalog", "provenance", "topology", "quota", "windows", "image", "inputs", "huggingface"]
+    gates = [
+        *("account", "catalog", "provenance", "topology", "max_runtime"),
+        *("quota", "windows", "image", "inputs", "huggingface"),
+    ]
     assert [check.gate for check in record.checks] == gates
     shown = client.get(f"/api/v1/jobs/{record.job}").json()
     assert shown["job"]["state"] == "QUEUED"

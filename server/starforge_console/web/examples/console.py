@@ -66,6 +66,7 @@ def _fleets() -> list[BaseModel]:
     line = "curl -fsS https://forge.example.org/install.sh | sh -s -- --token sfj_…"
     return [
         fleets.CreateFleet(name="lab"),
+        fleets.ChangeFleet(require_max_runtime=True),
         summary,
         fleets.FleetList(items=(summary,)),
         fleets.FleetDetail(fleet=summary, nodes=(_node(),)),

@@ -25,6 +25,15 @@ def build_places() -> list[BaseModel]:
     user = people.UserView(name="ann", role="member", active=True, team="vision", held=Held(gpus=1, jobs=1))
     return [
         capacity,
+        queue.MoveInQueue(to="first"),
+        queue.JobWhy(
+            job=job.id,
+            state="QUEUED",
+            place=1,
+            waits=(WaitView(reason="2 of 8 h100 GPUs free, 4 asked for", places=("node-1",)),),
+            nodes=(queue.NodeWhy(fleet="lab", node="node-1", why="2 of 8 h100 GPUs free, 4 asked for"),),
+            starts_with=(queue.StartsWith(change="gpus", value="2", fleet="lab", node="node-1"),),
+        ),
         queue.CapacityList(items=(capacity,)),
         queue.QueueList(items=(queue.QueueEntry(place=1, priority=0, job=job),), jobs=1, gpus=1),
         user,

@@ -1,4 +1,4 @@
-"""What a job's page has to pause it, let it go on and start it again."""
+"""What a job's page has to pause it, let it go on and start it again, and to say why it waits."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
@@ -10,8 +10,16 @@ from starforge_console.web.deps import Services
 from starforge_console.web.pages.fleets import NO_STORE
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed, account_of, load_form, text_of
+from starforge_console.web.queue import load_why
 
 router = APIRouter(include_in_schema=False)
+
+
+@router.get("/jobs/{job_id}/why")
+async def show_why(pages: Pages, services: Services, visit: Signed, job_id: str) -> Response:
+    """Why the job waits, machine by machine, and what would start it now."""
+    line = await services.ledger.read(lambda c: load_line(c, job_id))
+    return pages.look.page(visit, "job_why.html", nav="jobs", line=line, why=await load_why(services, job_id))
 
 
 @router.post("/jobs/{job_id}/pause")

@@ -1,18 +1,24 @@
 """The page of the queue: who stands where, what each waits for, and what binds the reader's own jobs."""
 
 from typing import Annotated, Any, Final
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query
-from starlette.responses import Response
+from fastapi import APIRouter, Query, Request
+from starlette.responses import RedirectResponse, Response
 
 from starforge.contract.bounds import LARGEST_NUMBER
+from starforge.contract.queue import QUEUE_MOVES, QueueMove
+from starforge.errors import InputError
+from starforge_console.accounts.sign_in import check_scope
+from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.admit import PRIORITIES
 from starforge_console.domain.quota import NO_LIMIT
 from starforge_console.ledger.queue_order import list_shapes
 from starforge_console.ledger.quotas import list_own
 from starforge_console.web.deps import ApiServices, Services
+from starforge_console.web.pages.fleets import NO_STORE
 from starforge_console.web.pages.services import Pages
-from starforge_console.web.pages.visit import Signed, account_of
+from starforge_console.web.pages.visit import Signed, account_of, load_form, text_of
 from starforge_console.web.queue import ANY, load_queue
 
 PAGE_SIZE: Final = 50
@@ -35,6 +41,17 @@ async def show_queue(
     return pages.look.page(visit, "queue.html", nav="queue", parts=PARTS, **values)
 
 
+@router.post("/queue/{job_id}")
+async def move(services: Services, visit: Signed, request: Request, job_id: str) -> Response:
+    """Put a queued job first or last, or let it stand where it belongs."""
+    account = account_of(visit)
+    check_scope(account, Scope.ADMIN)
+    form = await load_form(request, visit)
+    await services.queue_places.put(job_id, _read_move(text_of(form, "to")), account.user)
+    back = {name: value for name in ("series", "after") if (value := text_of(form, name, 100)) not in {"", "0"}}
+    return RedirectResponse(f"/queue?{urlencode(back)}" if back else "/queue", 303, NO_STORE)
+
+
 async def load_queue_page(services: ApiServices, user_id: int, series: str, after: int) -> dict[str, Any]:
     """What the page of a user shows at this moment."""
     shapes, own = await services.ledger.read(lambda c: (list_shapes(c), list_own(c, user_id)))
@@ -52,6 +69,13 @@ async def load_queue_page(services: ApiServices, user_id: int, series: str, afte
         "priorities": WORDS,
         "quotas": [line for line in own if line.limit != NO_LIMIT],
     }
+
+
+def _read_move(to: str) -> QueueMove:
+    moves = {str(move): move for move in QUEUE_MOVES}
+    if to not in moves:
+        raise InputError(f"{to!r} is no place in the queue", next_step=f"choose one of {', '.join(moves)}")
+    return moves[to]
 
 
 def _asks(series: frozenset[str | None], tab: str) -> bool:

@@ -1,0 +1,32 @@
+"""Gate `max_runtime`: fleets that take only jobs with a time limit, so that the start of those that wait is bounded."""
+
+from starforge.contract.api import RefusalView
+from starforge_console.admission.gate import Snapshot, Submission, Verdict
+
+
+class MaxRuntimeGate:
+    """Asks for a time limit where every fleet that the job may go to requires one."""
+
+    name = "max_runtime"
+
+    def check(self, submission: Submission, snapshot: Snapshot) -> Verdict:
+        """Pure: whether some fleet takes the job with or without a limit."""
+        named = submission.spec.spec.placement.fleet
+        fleets = [one.fleet for one in snapshot.fleets if named in {None, one.fleet.name}]
+        strict = [fleet.name for fleet in fleets if fleet.requires_limit]
+        against, limit_s = ", ".join(f"fleet {name}" for name in strict), submission.spec.spec.lifecycle.max_runtime_s
+        if not strict:
+            return Verdict(message="no fleet requires one")
+        if limit_s is not None:
+            return Verdict(against=against, message=f"at most {limit_s:g} s")
+        if len(strict) < len(fleets):
+            return Verdict(against=against, message=f"none is set: it is not placed in {against}")
+        refusal = RefusalView(
+            code="max_runtime_required",
+            gate=self.name,
+            what="the job has no time limit",
+            why=f"{against} {'takes' if len(strict) == 1 else 'take'} only jobs that have one",
+            next_step="submit it with --max-runtime SECONDS, or set lifecycle.max_runtime_s in its config"
+            + ("" if named is None else ", or name another fleet"),
+        )
+        return Verdict(against=against, refusals=(refusal,))

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
+from starforge.contract.combinations import SweepPart
 from starforge.contract.jobspec import DigestText, Frozen, JobSpec, Text, WholeValues
 
 API_PREFIX: Final = "/api/v1"
@@ -166,6 +167,7 @@ class JobView(Answer):
     node: str | None = Field(default=None, description="the machine of the newest attempt")
     max_runtime_s: float | None = None
     retries_left: int | None = Field(default=None, description="None: the console is too old to say")
+    sweep: SweepPart | None = None
 
 
 class EventView(Answer):
@@ -275,14 +277,14 @@ class JobDetail(Answer):
 
 
 class JobList(Answer):
-    """`GET /jobs?limit=&cursor=&state=&user=&project=&q=`, newest first. `next` continues; None at the end."""
+    """`GET /jobs?limit=&cursor=&state=&user=&project=&sweep=&q=`, newest first. `next` continues; None at the end."""
 
     items: tuple[JobView, ...]
     next: str | None = None
 
 
 class JobCounts(Answer):
-    """`GET /job-counts?user=&project=&q=`: how many of the wanted jobs are in each state; none are left out."""
+    """`GET /job-counts?user=&project=&sweep=&q=`: how many of the wanted jobs are in each state; none are left out."""
 
     states: dict[str, int]
     active: int = Field(description="how many have not ended for good; failed jobs that will be retried are among them")

@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, or_, select
 
+from starforge.contract.combinations import SweepPart, find_values
 from starforge.errors import NotFound
 from starforge_console.ledger.search import ACTIVE, ENDED_STATES, JobSearch, apply_search, is_active
+from starforge_console.ledger.sweep_tables import sweeps
 from starforge_console.ledger.tables import attempts, events, jobs, users
 from starforge_console.ledger.views import EventRecord, JobRecord
 
@@ -25,6 +27,7 @@ class JobLine:
     node: str | None
     max_runtime_s: float | None
     retries_left: int
+    sweep: SweepPart | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +128,13 @@ def list_touched(connection: Connection, ids: Sequence[str], after: int) -> set[
 
 def _line_query() -> Select[Any]:
     columns = [jobs.c[name] for name in JobRecord.__dataclass_fields__ if name != "user"]
-    more = (jobs.c.spec, jobs.c.pools, jobs.c.max_runtime_s, jobs.c.retries_left, attempts.c.node)
+    more = (jobs.c.spec, jobs.c.pools, jobs.c.max_runtime_s, jobs.c.retries_left, attempts.c.node, jobs.c.sweep)
+    swept = (sweeps.c.name.label("sweep_name"), sweeps.c["keys"].label("sweep_keys"))
     return (
-        select(*columns, users.c.name.label("user"), *more)
+        select(*columns, users.c.name.label("user"), *more, *swept)
         .join(users, users.c.id == jobs.c.user_id)
         .outerjoin(attempts, attempts.c.id == jobs.c.attempt_id)
+        .outerjoin(sweeps, sweeps.c.id == jobs.c.sweep)
     )
 
 
@@ -143,4 +148,10 @@ def _line(row: Row[Any]) -> JobLine:
         node=row.node,
         max_runtime_s=row.max_runtime_s,
         retries_left=row.retries_left,
+        sweep=None if row.sweep is None else _describe_part(row, spec),
     )
+
+
+def _describe_part(row: Row[Any], spec: Mapping[str, Any]) -> SweepPart:
+    combination = find_values(spec.get("hyperparameters", {}), json.loads(row.sweep_keys))
+    return SweepPart(id=row.sweep, name=row.sweep_name, combination=combination)

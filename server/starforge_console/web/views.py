@@ -46,6 +46,7 @@ def build_job(line: JobLine) -> JobView:
         node=line.node,
         max_runtime_s=line.max_runtime_s,
         retries_left=line.retries_left,
+        sweep=line.sweep,
         **values,
     )
 

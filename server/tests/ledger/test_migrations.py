@@ -12,13 +12,14 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, create_engine, update
 
 from server.tests.ledger.builders import open_ledger, queued, submit
-from starforge_console.ledger import kept_tables, tables, webhook_tables, window_tables
+from starforge_console.ledger import kept_tables, sweep_tables, tables, webhook_tables, window_tables
 from starforge_console.ledger.database import MIGRATIONS, upgrade_schema
 
 _LATER_TABLES = (
     *(tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages),
     *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets, kept_tables.removals),
     *(kept_tables.diagnoses, webhook_tables.deliveries, webhook_tables.webhooks, window_tables.windows),
+    sweep_tables.sweeps,
 )
 
 
@@ -82,12 +83,12 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             connection.execute(update(tables.jobs).values(pools=nameless))
             for later in _LATER_TABLES:
                 later.drop(connection)
-            for index in ("starts_from", "workspace", "retry_at"):
+            for index in ("starts_from", "workspace", "retry_at", "sweep_sweep_place"):
                 connection.exec_driver_sql(f"DROP INDEX ix_jobs_{index}")
             later_columns = {
                 "jobs": (
                     *("waiting", "inputs", "starts_from", "workspace", "image_digest", "wished_for", "goes_on"),
-                    *("retries_given", "restored_at_step"),
+                    *("retries_given", "restored_at_step", "sweep", "sweep_place"),
                 ),
                 "users": ("team",),
                 "attempts": ("capsule_digest", "runner_digest", "image_digest"),

@@ -26,6 +26,7 @@ from starforge_console.accounts.vault import Vault, open_vault
 from starforge_console.admission.admit import Admission
 from starforge_console.admission.published import build_published
 from starforge_console.admission.snapshot import AdmissionSources
+from starforge_console.admission.sweeps import SweepAdmission
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.blobs.places import locate_blob
 from starforge_console.blobs.store import BlobStore
@@ -263,6 +264,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         secrets=UserSecrets(ledger, vault, clock),
         registry_logins=RegistryLogins(ledger, vault, clock),
         admission=Admission(sources),
+        sweeps=SweepAdmission(sources),
         catalog=catalog,
         retention=_build_collector(sources, series, settings),
         views=fleets.all_views,

@@ -50,6 +50,11 @@ def list_combinations(grid: Mapping[str, Sequence[Json]]) -> Iterator[dict[str, 
         yield dict(zip(grid, chosen, strict=True))
 
 
+def find_inside(keys: Sequence[str]) -> tuple[str, str] | None:
+    """A key that lies inside the map that another one replaces, and that one; None where there is none."""
+    return next(((one, other) for one in keys for other in keys if one.startswith(f"{other}.")), None)
+
+
 def put_values(hyperparameters: Mapping[str, Json], combination: Mapping[str, Json]) -> dict[str, Json]:
     """`hyperparameters` with the values of `combination` in their places.
 
@@ -93,5 +98,8 @@ def describe_combination(combination: Mapping[str, Json]) -> str:
     """The combination in one line, such as `lr=0.1 batch=8`."""
     import json  # noqa: PLC0415 - told of few jobs, and read by every command
 
-    shown = ((key, value if isinstance(value, str) else json.dumps(value)) for key, value in combination.items())
+    shown = (
+        (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for key, value in combination.items()
+    )
     return " ".join(f"{key}={value}" for key, value in shown)

@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from starforge.contract.api import Answer, CheckView, JobView, RefusalView, SubmitRequest
 from starforge.contract.canonical import canonical_json, digest_json
-from starforge.contract.combinations import COMBINATIONS_AT_MOST, KEYS_AT_MOST, SweptKey, put_values
+from starforge.contract.combinations import COMBINATIONS_AT_MOST, KEYS_AT_MOST, SweptKey, find_inside, put_values
 from starforge.contract.comparing import PrimaryView
 from starforge.contract.jobspec import DigestText, Frozen, WholeValues
 
@@ -33,6 +33,9 @@ class SweepRequest(SubmitRequest):
             message = f"a combination has 1 to {KEYS_AT_MOST} keys"
             raise ValueError(message)
         _Keys(keys=tuple(keys))
+        if find_inside(keys) is not None:
+            message = "a key lies inside another one"
+            raise ValueError(message)
         if any(set(one) != set(keys) for one in self.combinations):
             message = "every combination must have the same keys"
             raise ValueError(message)

@@ -130,9 +130,8 @@ def test_what_one_combination_is_refused_for_is_said_with_its_name_and_nothing_i
 ) -> None:
     console.keep_workspace()
     client = console.client(console.add_user("ann"))
-    rates = [{"learning_rate": 1e-4}, {"learning_rate": -1.0}, {"learning_rate": "fast"}]
-    spec = build_sft(max_steps=5) | {"recipe": {"name": SFT.name, "version": "0", "digest": SFT.digest}}
-    body = build_sweep(rates, **spec)
+    rates = [{"learning_rate": rate} for rate in (1e-4, "slow", "fast")]
+    body = build_sweep(rates, placement={"fleet": "locale"}, **build_sft(max_steps=5))
     decided = client.post("/api/v1/sweeps/admission", json=body)
     assert decided.status_code == 200
     assert decided.json()["sweep"] is None
@@ -140,9 +139,10 @@ def test_what_one_combination_is_refused_for_is_said_with_its_name_and_nothing_i
     assert answer.status_code == 422
     assert answer.json()["refusals"] == decided.json()["refusals"]
     said = [(one["gate"], one["code"], one["what"]) for one in answer.json()["refusals"]]
-    versions = [what for _, code, what in said if code == "recipe_version"]
-    assert len(versions) == 1
-    assert "combinations" not in versions[0]
+    assert [(gate, code) for gate, code, _ in said] == [("topology", "fleet_unknown"), *[("catalog", "value_type")] * 2]
+    assert said[0][2] == "there is no fleet 'locale'"
+    assert said[1][2].endswith("(1 of 3 combinations: learning_rate=slow)")
+    assert said[2][2].endswith("(1 of 3 combinations: learning_rate=fast)")
     assert client.get("/api/v1/jobs").json()["items"] == []
     assert client.get("/api/v1/sweeps").json()["items"] == []
 
@@ -165,6 +165,7 @@ def test_a_trial_keeps_nothing_and_needs_no_workspace(console: ConsoleUnderTest)
         ([{"a": 1}, {"a": 1}], "there twice"),
         ([{"a..b": 1}], "is empty"),
         ([{"depth.a": 1}], "holds no map"),
+        ([{"a": {}, "a.b": 1}], "inside another"),
         ([{"a": number} for number in range(COMBINATIONS_AT_MOST + 1)], "at most 200"),
         ([{str(number): 1 for number in range(17)}], "1 to 16 keys"),
     ],

@@ -53,6 +53,7 @@ class Wanted:
     state: str = ""
     user: str = ""
     project: str = ""
+    sweep: str = ""
     q: str = ""
     group: str = ""
     page: int = 1
@@ -61,17 +62,21 @@ class Wanted:
     def search(self) -> JobSearch:
         """The same for the ledger."""
         return JobSearch(
-            state=self.state or None, user=self.user or None, project=self.project or None, text=self.q.strip()
+            state=self.state or None,
+            user=self.user or None,
+            project=self.project or None,
+            sweep=self.sweep or None,
+            text=self.q.strip(),
         )
 
     @property
     def is_filtered(self) -> bool:
         """Whether anything is left out."""
-        return bool(self.state or self.user or self.project or self.q.strip())
+        return bool(self.state or self.user or self.project or self.sweep or self.q.strip())
 
     def url(self, **changes: Any) -> str:  # noqa: ANN401 - a member of any type
         """The address with some members changed; without `page` in it, the first page."""
-        names = ("state", "user", "project", "q", "group", "page")
+        names = ("state", "user", "project", "sweep", "q", "group", "page")
         values = {name: getattr(self, name) for name in names if name != "page"} | changes
         kept = {name: value for name, value in values.items() if value and (name, value) != ("page", 1)}
         return f"/jobs?{urlencode(kept)}" if kept else "/jobs"
@@ -86,6 +91,7 @@ async def show_jobs(  # noqa: PLR0913 - one parameter a filter
     state: Name = "",
     user: Name = "",
     project: Name = "",
+    sweep: Name = "",
     q: Name = "",
     group: Name = "",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
@@ -96,6 +102,7 @@ async def show_jobs(  # noqa: PLR0913 - one parameter a filter
         state=state.upper() if state.upper() in _STATES else "",
         user=user,
         project=project,
+        sweep=sweep,
         q=q,
         group="none" if group == "none" else "",
         page=page,
@@ -181,5 +188,5 @@ def _band(line: JobLine) -> str:
 
 def _live_address(lines: Sequence[JobLine], wanted: Wanted, event: int, total: int) -> str:
     asked = {"after": event, "total": total, "jobs": ",".join(line.job.id for line in lines)}
-    kept = {name: getattr(wanted, name) for name in ("state", "user", "project", "q") if getattr(wanted, name)}
+    kept = {name: getattr(wanted, name) for name in ("state", "user", "project", "sweep", "q") if getattr(wanted, name)}
     return f"/live/jobs?{urlencode(asked | kept)}"

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from pydantic import JsonValue
 
 from core.tests.workspace.trees import commit_tree, write_project, write_tree
-from server.tests.web.support import ConsoleUnderTest
 from starforge.cli.main import main
+from starforge.client import Client
 from starforge.contract.combinations import COMBINATIONS_AT_MOST
 from starforge.contract.ids import is_sweep_id
+from starforge.errors import InputError
 from starforge.recipes.catalog import load_method
 from starforge.recipes.lock import build_lock, render_lock
 
@@ -181,13 +183,23 @@ def test_what_the_gates_refuse_refuses_the_whole_sweep(sf: Sf) -> None:
     assert list_jobs(sf) == []
 
 
-def test_an_experiment_that_is_called_as_a_command_is_named_in_full(
-    sf: Sf, project: Path, console: ConsoleUnderTest
-) -> None:
-    assert console
+def test_an_experiment_that_is_called_as_a_command_is_named_in_full(sf: Sf, project: Path) -> None:
     commit_tree(write_project(project, "ls"))
     assert sf("sweep", "start", "ls", "--profile", "cpu", "-g", "lr=1,2").code == 0
     assert {one["name"] for one in list_jobs(sf)} == {"ls"}
+
+
+def test_a_program_sweeps_as_the_command_does(client: Client, project: Path) -> None:
+    folder = project / "experiments" / "first"
+    grid: dict[str, list[JsonValue]] = {"lr": [0.1, 0.2], "bf16": [True, False]}
+    made = client.sweep(folder, grid, profiles=["cpu"], name="from python", settings={"epochs": 3})
+    assert [run.job.sweep.combination for run in made.runs if run.job.sweep] == [
+        {"lr": lr, "bf16": bf16} for lr in (0.1, 0.2) for bf16 in (True, False)
+    ]
+    assert client.jobs.get(made.runs[0].job.id).spec.spec.hyperparameters["epochs"] == 3
+    assert client.sweep(folder, grid, profiles=["cpu"], name="from python", settings={"epochs": 3}) == made
+    with pytest.raises(InputError, match="lr has no value"):
+        client.sweep(folder, {**grid, "lr": []}, profiles=["cpu"])
 
 
 @pytest.mark.usefixtures("project")

@@ -6,10 +6,10 @@ import pytest
 
 from server.tests.web.support import ConsoleUnderTest, build_submission
 from server.tests.web.sweeping import GRID, SFT, build_sft, build_sweep, post, report, sweep
-from starforge.contract.canonical import digest_json
+from starforge.contract.canonical import Json, digest_json
 from starforge.contract.combinations import COMBINATIONS_AT_MOST
 from starforge.contract.ids import is_sweep_id
-from starforge.contract.jobspec import digest_of, parse_jobspec
+from starforge.contract.jobspec import JobSpec, digest_of
 
 
 def test_a_sweep_is_one_queued_job_a_combination(console: ConsoleUnderTest) -> None:
@@ -32,7 +32,7 @@ def test_a_sweep_is_one_queued_job_a_combination(console: ConsoleUnderTest) -> N
 
 def test_a_job_of_a_sweep_has_the_digest_that_the_same_submission_alone_has(console: ConsoleUnderTest) -> None:
     client = console.client(console.add_user("ann"))
-    config = {"image": "python:3.11", "hyperparameters": {"lr": 1.0, "optim": {"name": "adam"}}}
+    config: dict[str, Json] = {"image": "python:3.11", "hyperparameters": {"lr": 1.0, "optim": {"name": "adam"}}}
     provenance = {"commit": "0" * 40, "config_digest": digest_json(config)}
     hyperparameters = {"lr": 1.0, "optim": {"name": "adam"}}
     body = build_sweep(
@@ -41,12 +41,12 @@ def test_a_job_of_a_sweep_has_the_digest_that_the_same_submission_alone_has(cons
         provenance=provenance,
     )
     told = sweep(console, client, {**body, "config": config})
-    alone = {"lr": 1e-05, "optim": {"name": "adam", "beta": 0.9}}
-    set_config = {"image": "python:3.11", "hyperparameters": alone}
+    alone: dict[str, Json] = {"lr": 1e-05, "optim": {"name": "adam", "beta": 0.9}}
+    set_config: dict[str, Json] = {"image": "python:3.11", "hyperparameters": alone}
     expected = build_submission(
         hyperparameters=alone, provenance={"commit": "0" * 40, "config_digest": digest_json(set_config)}
     )
-    assert told["jobs"][0]["spec_digest"] == digest_of(parse_jobspec(expected["spec"]))
+    assert told["jobs"][0]["spec_digest"] == digest_of(JobSpec.model_validate(expected["spec"]))
     detail = client.get(f"/api/v1/jobs/{told['jobs'][0]['job']}").json()
     assert detail["lineage"]["config"] == set_config
     assert told["warnings"] == []

@@ -98,15 +98,8 @@ async def show_jobs(  # noqa: PLR0913 - one parameter a filter
     done: Name = "",
 ) -> Response:
     """One page of the list."""
-    wanted = Wanted(
-        state=state.upper() if state.upper() in _STATES else "",
-        user=user,
-        project=project,
-        sweep=sweep,
-        q=q,
-        group="none" if group == "none" else "",
-        page=page,
-    )
+    tab, grouped = state.upper() if state.upper() in _STATES else "", "none" if group == "none" else ""
+    wanted = Wanted(state=tab, user=user, project=project, sweep=sweep, q=q, group=grouped, page=page)
     lines, counts, event, owners, projects = await services.ledger.read(
         lambda c: (
             search_jobs(c, wanted.search, PAGE_SIZE, (page - 1) * PAGE_SIZE),

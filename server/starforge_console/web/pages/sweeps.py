@@ -70,8 +70,8 @@ async def stop_sweep(pages: Pages, services: Services, visit: Signed, request: R
         return RedirectResponse(f"{back}&done=stopped", 303, {"Cache-Control": "no-store"})
     found = await services.ledger.read(lambda c: load_lines(c, list(stopped.refused)))
     left = [(one, found.get(one), error) for one, error in stopped.refused.items()]
-    values = {"left": left, "asked": stopped.active - len(left), "back": back, "again": f"/sweeps/{sweep_id}/stop"}
-    return pages.look.page(visit, "stop_jobs_left.html", nav="jobs", **values)
+    asked, again = stopped.active - len(left), f"/sweeps/{sweep_id}/stop"
+    return pages.look.page(visit, "stop_jobs_left.html", nav="jobs", left=left, asked=asked, back=back, again=again)
 
 
 def address_of(sweep: str) -> str:

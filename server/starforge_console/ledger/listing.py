@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, or_, select
 
-from starforge.contract.combinations import SweepPart, find_values
+from starforge.contract.canonical import Json
+from starforge.contract.combinations import find_values
 from starforge.errors import NotFound
 from starforge_console.ledger.search import ACTIVE, ENDED_STATES, JobSearch, apply_search, is_active
 from starforge_console.ledger.sweep_tables import sweeps
@@ -15,6 +16,21 @@ from starforge_console.ledger.tables import attempts, events, jobs, users
 from starforge_console.ledger.views import EventRecord, JobRecord
 
 CHANGED_AT_MOST: Final = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOfJob:
+    """The sweep that a job belongs to. Its values are kept as JSON: rows of pages are told apart by their hash."""
+
+    id: str
+    name: str
+    values: str
+
+    @property
+    def combination(self) -> dict[str, Json]:
+        """What the job was given there."""
+        combination: dict[str, Json] = json.loads(self.values)
+        return combination
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +43,7 @@ class JobLine:
     node: str | None
     max_runtime_s: float | None
     retries_left: int
-    sweep: SweepPart | None = None
+    sweep: SweepOfJob | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +168,6 @@ def _line(row: Row[Any]) -> JobLine:
     )
 
 
-def _describe_part(row: Row[Any], spec: Mapping[str, Any]) -> SweepPart:
+def _describe_part(row: Row[Any], spec: Mapping[str, Any]) -> SweepOfJob:
     combination = find_values(spec.get("hyperparameters", {}), json.loads(row.sweep_keys))
-    return SweepPart(id=row.sweep, name=row.sweep_name, combination=combination)
+    return SweepOfJob(id=row.sweep, name=row.sweep_name, values=json.dumps(combination))

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Query, Request
 from pydantic import StringConstraints
 from starlette.responses import RedirectResponse, Response
 
-from starforge.contract.api import Curve
+from starforge.contract.api import Curve, JobView
+from starforge.contract.combinations import describe_combination
 from starforge.contract.comparing import (
     KEYS_AT_MOST,
     RUNS_AT_MOST,
@@ -107,8 +108,8 @@ async def show_comparison(  # noqa: PLR0913 - one parameter a choice of the read
         swept=swept,
         done="done.sweep_stopped" if swept is not None and done == "stopped" else "",
         comparison=comparison,
-        sides=_build_sides(comparison),
-        figures=_build_figures(comparison),
+        sides=_build_sides(comparison, swept=swept is not None),
+        figures=_build_figures(comparison, swept=swept is not None),
         boxes=found,
         settings=[one for one in comparison.settings if one.differs or not wanted.only],
         differing=_count_differing(comparison.settings),
@@ -152,18 +153,19 @@ async def choose_runs(visit: Signed, request: Request) -> Response:
     return RedirectResponse(target, 303, {"Cache-Control": "no-store"})
 
 
-def _build_sides(comparison: Comparison) -> list[Side]:
+def _build_sides(comparison: Comparison, *, swept: bool) -> list[Side]:
     first = comparison.keys[0] if comparison.keys else None
     of_first = {curve.job: curve for curve in comparison.curves if curve.key == first}
     return [
-        Side(run.id, run.name, choose_stroke(index), of_first.get(run.id)) for index, run in enumerate(comparison.runs)
+        Side(run.id, _name(run, swept=swept), choose_stroke(index), of_first.get(run.id))
+        for index, run in enumerate(comparison.runs)
     ]
 
 
-def _build_figures(comparison: Comparison) -> list[tuple[str, Figure | None]]:
+def _build_figures(comparison: Comparison, *, swept: bool) -> list[tuple[str, Figure | None]]:
     """Each metric with the picture of its curves, every run in its own stroke on all of them."""
     order = {run.id: index for index, run in enumerate(comparison.runs)}
-    names = {run.id: run.name for run in comparison.runs}
+    names = {run.id: _name(run, swept=swept) for run in comparison.runs}
     figures: list[tuple[str, Figure | None]] = []
     for key in comparison.keys:
         found = sorted((one for one in comparison.curves if one.key == key), key=lambda one: order[one.job])
@@ -172,6 +174,11 @@ def _build_figures(comparison: Comparison) -> list[tuple[str, Figure | None]]:
         figure = build_figure(curves, [names[one.job] for one in found], strokes) if curves else None
         figures.append((key, figure))
     return figures
+
+
+def _name(run: JobView, *, swept: bool) -> str:
+    """What tells a run from the others: all of a sweep have the name of one experiment."""
+    return describe_combination(run.sweep.combination) if swept and run.sweep is not None else run.name
 
 
 def _as_curve(one: ComparedCurve) -> Curve:

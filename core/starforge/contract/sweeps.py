@@ -43,6 +43,9 @@ class SweepRequest(SubmitRequest):
             message = "a combination is there twice"
             raise ValueError(message)
         for one in self.combinations:
+            if any(value is None for value in one.values()):
+                message = "a value is null, which is no value"
+                raise ValueError(message)
             put_values(self.spec.spec.hyperparameters, one)
         return self
 

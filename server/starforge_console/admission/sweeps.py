@@ -9,15 +9,16 @@ from starforge.contract.api import AdmissionRecord, RefusalView
 from starforge.contract.canonical import Json, digest_bytes
 from starforge.contract.combinations import describe_combination
 from starforge.contract.ids import Digest, SweepId, new_job_id, new_sweep_id
-from starforge.contract.jobspec import digest_of
+from starforge.contract.jobspec import count_settings, digest_of
 from starforge.contract.sweeps import SweepRecord, SweepRequest, SweptJob, build_submission
+from starforge.wording import count_of, describe_bytes
 from starforge_console.admission.admit import build_job, build_lineage, build_submitted
 from starforge_console.admission.decide import decide_admission, seal_record
 from starforge_console.admission.gate import Snapshot, Submission
 from starforge_console.admission.inputs import pin_inputs
 from starforge_console.admission.snapshot import AdmissionSources, Snapshots
 from starforge_console.domain.images import find_pin
-from starforge_console.errors import AdmissionRefused
+from starforge_console.errors import AdmissionRefused, TooLarge
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.jobs import NewJob, SubmitKey
 from starforge_console.ledger.listing import load_lines
@@ -25,6 +26,9 @@ from starforge_console.ledger.sweeps import NewSweep, admit_sweep, find_swept, l
 from starforge_console.ledger.views import load_digests
 from starforge_console.wakeups import INPUTS, QUEUE
 
+KEPT_BYTES: Final = 32 << 20
+KEPT_VALUES: Final = 200_000
+"""What all specs of a sweep hold together, with what is kept beside them."""
 _NAMED_AT_MOST: Final = 3
 
 
@@ -98,11 +102,27 @@ class SweepAdmission:
 
 
 def _list_swept(account: Account, request: SweepRequest, *, is_trial: bool = False) -> list[_Swept]:
+    _check_size(request)
     swept = []
     for combination in request.combinations:
         submission = build_submitted(account, build_submission(request, combination), is_trial=is_trial)
         swept.append(_Swept(combination, submission, digest_of(submission.spec)))
     return swept
+
+
+def _check_size(request: SweepRequest) -> None:
+    """One small request must not make the console judge and keep hundreds of times as much. Raises TooLarge."""
+    count = len(request.combinations)
+    whole = request.model_dump_json(exclude={"combinations"})
+    values = count_settings(request.spec.spec.hyperparameters)
+    if count * len(whole) <= KEPT_BYTES and count * values <= KEPT_VALUES:
+        return
+    raise TooLarge(
+        "the sweep would keep too much",
+        why=f"{count_of(count, 'job')} of {describe_bytes(len(whole))} with {count_of(values, 'value')} each; "
+        f"the most is {describe_bytes(KEPT_BYTES)} and {KEPT_VALUES} values in all",
+        next_step="sweep over fewer values, commit what differs, or put what is large into a file of the project",
+    )
 
 
 def _build_key(account: Account, request: SweepRequest, swept: Sequence[_Swept], key: str) -> SubmitKey:

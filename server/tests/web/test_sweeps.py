@@ -117,6 +117,7 @@ def test_a_trial_keeps_nothing_and_needs_no_workspace(console: ConsoleUnderTest)
         ([{"a..b": 1}], "is empty"),
         ([{"depth.a": 1}], "holds no map"),
         ([{"a": {}, "a.b": 1}], "inside another"),
+        ([{"a": None}, {"a": 1}], "a value is null"),
         ([{"a": number} for number in range(COMBINATIONS_AT_MOST + 1)], "at most 200"),
         ([{str(number): 1 for number in range(17)}], "1 to 16 keys"),
     ],
@@ -134,6 +135,24 @@ def test_what_is_no_sweep_is_refused_by_name(
 def test_values_that_only_python_takes_for_the_same_are_two_combinations(console: ConsoleUnderTest) -> None:
     told = sweep(console, console.client(console.add_user("ann")), build_sweep([{"a": 1}, {"a": True}, {"a": 1.5}]))
     assert [one["combination"]["a"] for one in told["jobs"]] == [1, True, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("count", "hyperparameters"),
+    [(COMBINATIONS_AT_MOST, {"words": "x" * 200_000}), (COMBINATIONS_AT_MOST, {"many": list(range(2000))})],
+    ids=["bytes", "values"],
+)
+def test_a_sweep_that_would_keep_too_much_is_refused_before_it_is_built(
+    console: ConsoleUnderTest, count: int, hyperparameters: dict[str, object]
+) -> None:
+    console.keep_workspace()
+    client = console.client(console.add_user("ann"))
+    body = build_sweep([{"seed": number} for number in range(count)], hyperparameters=hyperparameters)
+    for path in ("/api/v1/sweeps", "/api/v1/sweeps/admission"):
+        answer = client.post(path, json=body)
+        assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+        assert f"{count} jobs" in answer.json()["detail"]
+    assert post(client, build_sweep([{"seed": 1}], hyperparameters=hyperparameters)).status_code == 201
 
 
 def test_the_largest_sweep_is_admitted_and_shown(console: ConsoleUnderTest) -> None:

@@ -50,8 +50,8 @@ def start(experiment: str, texts: tuple[str, ...], name: str | None, profiles: t
     \b
     JSON: {sweep, name, jobs: [{job, combination, spec_digest}], checks, warnings,
            refusals, repeated, uploaded}
-    JSON of --dry-run: the same with null for sweep and jobs, and without uploaded;
-          checks, warnings and refusals are null where no gate was asked
+    JSON of --dry-run: the same without uploaded, with null for sweep and each job;
+          checks, warnings, refusals are null where no gate was asked
     """
     as_json = bool(flags["as_json"])
     if not flags["dry_run"]:

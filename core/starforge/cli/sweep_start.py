@@ -50,7 +50,7 @@ def start(experiment: str, texts: tuple[str, ...], name: str | None, profiles: t
     \b
     JSON: {sweep, name, jobs: [{job, combination, spec_digest}], checks, warnings,
            refusals, repeated, uploaded}
-    JSON of --dry-run: the same without uploaded, with null for sweep and each job;
+    JSON of --dry-run: the same without uploaded, null for sweep and each job;
           checks, warnings, refusals are null where no gate was asked
     """
     as_json = bool(flags["as_json"])

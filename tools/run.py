@@ -4,6 +4,7 @@ Everything lives in a temporary folder and is gone after Ctrl-C.
 """
 
 import contextlib
+import json
 import shutil
 import signal
 import sys
@@ -71,15 +72,17 @@ _SETTINGS: Final = {"FORGE_LOCAL_GPU_COUNT": "4"}
 _SLOW: Final = "kto-tone-zh"
 _RETRYING: Final = "eval-longbench-nightly"
 _STOPPED: Final = "reward-pairwise"
+_SWEPT: Final = "rates-sweep"
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The console with the sample's jobs in it, by the names of their experiments, and a machine of its fleet."""
+    """The console with the sample's jobs in it, by the names of their experiments, a sweep, a machine of a fleet."""
 
     console: ConsoleProcess
     jobs: dict[str, str]
     node: str
+    sweep: str
 
     def token(self) -> str:
         """A token of the administrator that may do everything."""
@@ -104,8 +107,9 @@ def sample_console() -> Iterator[Sample]:
             console_process(folder, machine.socket_path, _SETTINGS) as console,
             sample_fleet(console, folder) as fleet,
         ):
+            sweep = _submit_sweep(console, host_image(machine))
             jobs = fleet.jobs | _submit_all(console, host_image(machine), registry)
-            yield Sample(console, jobs, fleet.node)
+            yield Sample(console, jobs, fleet.node, sweep)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -120,6 +124,17 @@ def main() -> int:
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()
     return 0
+
+
+def _submit_sweep(console: ConsoleProcess, image: str) -> str:
+    """A sweep of two runs that have ended; they are the oldest jobs."""
+    print(f"run: sweeping {_SWEPT}", flush=True)
+    experiment = make_experiment(console, image, _TRAIN.replace("@STEPS@", "60").replace("@PAUSE@", "0.005"), _SWEPT)
+    words = ("sweep", _SWEPT, "--profile", "cpu", "-g", "lr=0.1,0.01", "--json")
+    told = json.loads(console.sf(*words, cwd=experiment.project).stdout)
+    for one in told["jobs"]:
+        experiment.wait_state(one["job"], "SUCCEEDED", limit_s=120)
+    return str(told["sweep"])
 
 
 def _submit_all(console: ConsoleProcess, image: str, registry: StubRegistry) -> dict[str, str]:

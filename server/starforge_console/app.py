@@ -18,6 +18,7 @@ from starforge_console.accounts.sign_in import Accounts
 from starforge_console.admission.admit import Admission
 from starforge_console.admission.published import build_published
 from starforge_console.admission.snapshot import AdmissionSources
+from starforge_console.admission.sweeps import SweepAdmission
 from starforge_console.assembly.assembler import Assembler, AssemblySettings
 from starforge_console.assembly.images import AttemptImages
 from starforge_console.assembly.tokens import attempt_token, load_or_make_key
@@ -293,21 +294,19 @@ def _api_services(
     settings = ground.settings
     catalog = build_published(load_catalog(), settings.policy.methods)
     blobs = BlobStore(ground.storage.root, settings.policy.workspace_max_bytes, ground.install.storage_id)
-    admission = Admission(
-        AdmissionSources(
-            ledger=ground.ledger,
-            blobs=blobs,
-            fleets=known,
-            catalog=catalog,
-            image_allow=settings.policy.image_allow,
-            images=ground.registries,
-            image_unanswered="refuse" if settings.registry.image_resolve == "refuse" else "warn",
-            hub=ground.hub,
-            hub_unanswered=settings.hub.hf_unanswered,
-            stored=StoredInputs(ground.storage, settings.data_roots, ground.ledger),
-            clock=ground.clock,
-            wakeups=ground.wakeups,
-        )
+    sources = AdmissionSources(
+        ledger=ground.ledger,
+        blobs=blobs,
+        fleets=known,
+        catalog=catalog,
+        image_allow=settings.policy.image_allow,
+        images=ground.registries,
+        image_unanswered="refuse" if settings.registry.image_resolve == "refuse" else "warn",
+        hub=ground.hub,
+        hub_unanswered=settings.hub.hf_unanswered,
+        stored=StoredInputs(ground.storage, settings.data_roots, ground.ledger),
+        clock=ground.clock,
+        wakeups=ground.wakeups,
     )
     curves = Curves(ground.series)
     disk = Disk(ground.storage, stores.logs_dir)
@@ -320,7 +319,8 @@ def _api_services(
         retention=_build_collector(ground, blobs, disk, curves, catalog),
         blobs=blobs,
         accounts=Accounts(ground.ledger, ground.clock),
-        admission=admission,
+        admission=Admission(sources),
+        sweeps=SweepAdmission(sources),
         registry_logins=ground.registry_logins,
         secrets=UserSecrets(ground.ledger, ground.vault, ground.clock),
         catalog=catalog,

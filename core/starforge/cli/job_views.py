@@ -21,6 +21,7 @@ from starforge.cli.output import (
 from starforge.cli.session import open_console
 from starforge.client.console import Console
 from starforge.contract.api import CheckpointView, Curve, EventView, FileView, InputView, JobDetail, JobView, Outputs
+from starforge.contract.combinations import SweepPart, describe_combination
 from starforge.contract.states import JobState
 from starforge.errors import NotFound
 from starforge.logtext import clean_line
@@ -41,9 +42,12 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 )
 @click.option("--project", help="Only jobs of this project.")
 @click.option("--user", help="Only jobs of this user; `me` is yourself.")
+@click.option("--sweep", metavar="SWEEP", help="Only jobs of this sweep.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=30, show_default=True, help="At most so many.")
 @json_option
-def ls(state: str | None, project: str | None, user: str | None, limit: int, as_json: bool) -> None:  # noqa: FBT001 - click's
+def ls(  # noqa: PLR0913 - one parameter an option
+    state: str | None, project: str | None, user: str | None, sweep: str | None, *, limit: int, as_json: bool
+) -> None:
     r"""List jobs, newest first.
 
     \b
@@ -51,12 +55,13 @@ def ls(state: str | None, project: str | None, user: str | None, limit: int, as_
                     gpus, attempt, submitted_at, started_at, ended_at, retry_at,
                     state_since, waits: [{reason, places, more}], recipe,
                     series, got_series, node, max_runtime_s, retries_left, step,
-                    total_steps}]}
+                    total_steps,
+                    sweep: {id, name, combination} or null}]}
     Times are Unix seconds.
     """
     with open_console() as console:
         chosen = console.whoami().user if user == "me" else user
-        wanted = {"state": state, "project": project, "user": chosen}
+        wanted = {"state": state, "project": project, "user": chosen, "sweep": sweep}
         jobs = console.jobs({key: value for key, value in wanted.items() if value}, limit)
     if as_json:
         print_json({"items": [job.model_dump(mode="json") for job in jobs]})
@@ -152,6 +157,12 @@ def describe_age(job: JobView, now: float) -> str:
     return describe_duration(now - job.state_since)
 
 
+def describe_sweep(part: SweepPart) -> str:
+    """The sweep that a job belongs to, and the values that it was given there."""
+    named = f"{part.id} {part.name}" if part.name else part.id
+    return f"{named}: {describe_combination(part.combination)}"
+
+
 def describe_place(detail: JobDetail) -> str:
     """Where the job runs or ran last, or where it is to run."""
     if detail.attempts:
@@ -186,6 +197,7 @@ def _print_detail(console: Console, detail: JobDetail, outputs: Outputs) -> None
             (spec.provenance.commit or "none")[:_SHOWN_DIGITS] + (" (with changes)" if spec.provenance.dirty else ""),
         ),
         ("workspace", shorten_digests(spec.workspace.digest)),
+        *([("sweep", describe_sweep(job.sweep))] if job.sweep else []),
         *([("rerun of", detail.lineage.rerun_of)] if detail.lineage.rerun_of else []),
         ("lineage", f"whole: sf job show --lineage {job.id}"),
         ("log", _describe_log(detail)),

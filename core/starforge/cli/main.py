@@ -19,6 +19,7 @@ _COMMANDS: Final = {
     "validate": LazyCommand("starforge.cli.validate:validate", "Check an experiment, without a network."),
     "pack": LazyCommand("starforge.cli.pack:pack", "Show what travels with a job, and its digest."),
     "submit": LazyCommand("starforge.cli.submit:submit", "Submit an experiment as a job."),
+    "sweep": LazyCommand("starforge.cli.sweep:sweep", "Submit an experiment once for each combination of values."),
     "rerun": LazyCommand("starforge.cli.job_clone:rerun", "Submit the very same JobSpec again, as a new job of yours."),
     "job": LazyCommand("starforge.cli.job:job", "Look at jobs, follow them, stop them."),
     "why": LazyCommand("starforge.cli.why:why", "Say why a job waits, and what would start it now."),

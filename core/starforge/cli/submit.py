@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -51,7 +51,8 @@ _KEYS: Final = (
 )
 
 
-def _key_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def key_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a command take every option that sets one key of the config."""
     for key in reversed(_KEYS):
         function = click.option(key.option, key.argument, type=key.type, help=key.help)(function)
     return function
@@ -61,7 +62,7 @@ def _key_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("experiment")
 @click.option("--profile", "profiles", multiple=True, required=True, help="[ROLES=]NAME[:GPUS], for instance h200:4.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Put a setting above the config's.")
-@_key_options
+@key_options
 @click.option("--secret", "named_secrets", multiple=True, metavar="NAME", help="Pass a secret of yours to the job.")
 @click.option("--allow-dirty", is_flag=True, help="Send the files as they are, committed or not.")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent and what every gate says; keep nothing.")
@@ -81,19 +82,10 @@ def submit(experiment: str, profiles: tuple[str, ...], settings: tuple[str, ...]
           admission: {…} or null, would_upload: true, false or null}
     """
     as_json, wants_to_follow = bool(flags["as_json"]), bool(flags["follow"])
-    named = [Setting(key.path, flags[key.argument], key.option) for key in _KEYS if flags[key.argument] is not None]
     if not flags["dry_run"]:
         load_session()  # who is not signed in learns it before anything is packed
-    # The gates say it of a dry run, among whatever else they say.
-    may_be_dirty = flags["allow_dirty"] or flags["dry_run"]
-    asked = Asked(
-        profiles,
-        [*map(parse_setting, settings), *named],
-        check_secret_names(flags["named_secrets"]),
-        bool(flags["allow_dirty"]),
-        bool(may_be_dirty),
-    )
-    prepared = prepare(Path.cwd(), experiment, asked, load_profiles, _Terminal())
+    asked = build_asked(profiles, settings, flags)
+    prepared = prepare(Path.cwd(), experiment, asked, load_profiles, Terminal())
     if flags["dry_run"]:
         return _show_dry_run(prepared, as_json=as_json)
     with open_console() as console:
@@ -107,22 +99,39 @@ def submit(experiment: str, profiles: tuple[str, ...], settings: tuple[str, ...]
     return 0
 
 
-class _Terminal:
+def build_asked(profiles: tuple[str, ...], settings: tuple[str, ...], flags: Mapping[str, Any]) -> Asked:
+    """What the options ask for. Raises InputError for those that cannot be read."""
+    named = [Setting(key.path, flags[key.argument], key.option) for key in _KEYS if flags[key.argument] is not None]
+    # The gates say it of a dry run, among whatever else they say.
+    may_be_dirty = flags["allow_dirty"] or flags["dry_run"]
+    return Asked(
+        profiles,
+        [*map(parse_setting, settings), *named],
+        check_secret_names(flags["named_secrets"]),
+        bool(flags["allow_dirty"]),
+        bool(may_be_dirty),
+    )
+
+
+class Terminal:
     """Hears on stderr what happens while an experiment is sent."""
 
     def warn(self, text: str) -> None:
+        """Something that may be a mistake."""
         warn(text)
 
     def note(self, text: str) -> None:
+        """Something good to know."""
         note(text)
 
     def watch(self, doing: str, total_bytes: int) -> AbstractContextManager[Callable[..., object]]:
+        """A piece of work, with a bar in a terminal."""
         return show_progress(doing, total_bytes)
 
 
 def _send(console: Console, prepared: Prepared) -> dict[str, Json]:
     """Upload and submit; gives the answer for `--json`."""
-    sent = send(console, prepared, _Terminal())
+    sent = send(console, prepared, Terminal())
     note(f"submitted {prepared.experiment.name} as {sent.job}; look at it with: sf job show {sent.job}")
     admission = sent.record.model_dump(mode="json")
     return {"job": sent.job, "spec_digest": digest_of(prepared.spec), "admission": admission, "uploaded": sent.uploaded}

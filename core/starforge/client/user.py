@@ -29,10 +29,11 @@ from starforge.contract.api import JobDetail, JobView, StopRequest, SubmitReques
 from starforge.contract.files import FileEntry
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.launch import Secret
+from starforge.contract.sweeps import SweepDetail
 from starforge.contract.turns import GoOnRequest, PauseRequest
 from starforge.errors import Busy, Unavailable
 from starforge.hardware.profiles import Profile
-from starforge.workspace.config import build_setting
+from starforge.workspace.config import Setting, build_setting
 
 POINTS: Final = 1000
 """About so many points of a curve are given where nothing else is asked for."""
@@ -120,12 +121,38 @@ class Client:
             what = SubmitRequest(spec=what, allow_dirty=allow_dirty)
         if isinstance(what, SubmitRequest):
             return self.jobs.get(submit_request(self.console, what, voice).job).job
-        given = (settings or {}).items()
-        chosen = [build_setting(tuple(key.split(".")), value, f"settings[{key!r}]") for key, value in given]
+        chosen = _choose_settings(settings)
         folder = Path(what).resolve()
         asked = Asked(tuple(profiles), chosen, check_secret_names(secrets), allow_dirty, allow_dirty)
         prepared = prepare(folder, str(folder), asked, self._find_profiles, voice)
         return self.jobs.get(send(self.console, prepared, voice).job).job
+
+    def sweep(  # noqa: PLR0913 - what `submit` is given, the values and a name
+        self,
+        folder: str | Path,
+        grid: Mapping[str, Sequence[JsonValue]],
+        *,
+        profiles: Sequence[str],
+        name: str | None = None,
+        settings: Mapping[str, JsonValue] | None = None,
+        secrets: Sequence[str] = (),
+        allow_dirty: bool = False,
+    ) -> SweepDetail:
+        """Submit an experiment once for each combination of the values in `grid`; all are admitted, or none.
+
+        Called again with the same, it gives the sweep of before; under another `name` it makes another one.
+
+        Raises:
+            InputError: what has to be mended, of all combinations at once.
+            Refused: what stands against it, of every gate at once.
+
+        """
+        from starforge.client.sweeps import SweepAsked, SweepConsole, prepare_sweep, send_sweep  # noqa: PLC0415 - rare
+
+        each = Asked(tuple(profiles), _choose_settings(settings), check_secret_names(secrets), allow_dirty, allow_dirty)
+        where, voice, console = Path(folder).resolve(), _Voice(), SweepConsole(self._connection)
+        prepared = prepare_sweep(where, str(where), SweepAsked(each, grid, name), self._find_profiles, voice)
+        return console.sweep(send_sweep(console, prepared, voice).sweep)
 
     def logs(self, job: str, *, follow: bool = False, attempt: int | None = None) -> Generator[bytes, None, None]:
         """The bytes of a job's log, in pieces.
@@ -339,6 +366,11 @@ class _Voice:
     def watch(self, doing: str, total_bytes: int) -> AbstractContextManager[Callable[..., object]]:
         _log.info("%s %d bytes", doing, total_bytes)
         return nullcontext(lambda *_: None)
+
+
+def _choose_settings(settings: Mapping[str, JsonValue] | None) -> list[Setting]:
+    given = (settings or {}).items()
+    return [build_setting(tuple(key.split(".")), value, f"settings[{key!r}]") for key, value in given]
 
 
 def _tell_gap(job: str, begin: int, end: int) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
+from starforge.contract.combinations import SweepPart
 from starforge.contract.jobspec import DigestText, Frozen, JobSpec, Text, WholeValues
 
 API_PREFIX: Final = "/api/v1"
@@ -169,6 +170,7 @@ class JobView(Answer):
     retries_left: int | None = Field(default=None, description="None: the console is too old to say")
     step: int | None = Field(default=None, description="the highest that the newest attempt has reported a point of")
     total_steps: int | None = Field(default=None, description="how many the training will have, where it says so")
+    sweep: SweepPart | None = None
 
 
 class EventView(Answer):
@@ -279,14 +281,14 @@ class JobDetail(Answer):
 
 
 class JobList(Answer):
-    """`GET /jobs?limit=&cursor=&state=&user=&project=&q=`, newest first. `next` continues; None at the end."""
+    """`GET /jobs?limit=&cursor=&state=&user=&project=&sweep=&q=`, newest first. `next` continues; None at the end."""
 
     items: tuple[JobView, ...]
     next: str | None = None
 
 
 class JobCounts(Answer):
-    """`GET /job-counts?user=&project=&q=`: how many of the wanted jobs are in each state; none are left out."""
+    """`GET /job-counts?user=&project=&sweep=&q=`: how many of the wanted jobs are in each state; none are left out."""
 
     states: dict[str, int]
     active: int = Field(description="how many have not ended for good; failed jobs that will be retried are among them")

@@ -12,19 +12,27 @@ JobId = NewType("JobId", str)
 AttemptId = NewType("AttemptId", str)
 """`<job>-<n>-<6 hex>`: attempt n of the job; the random part keeps an id that was never stored from coming again."""
 
+SweepId = NewType("SweepId", str)
+"""`sw` and nine characters as those of a job's id."""
+
 Digest = NewType("Digest", str)
 """`sha256:` and 64 lower-case hexadecimal digits."""
 
 _BASE32: Final = "abcdefghijklmnopqrstuvwxyz234567"
 _JOB: Final = re.compile(r"j[a-z2-7]{9}")
+_SWEEP: Final = re.compile(r"sw[a-z2-7]{9}")
 _ATTEMPT: Final = re.compile(r"(j[a-z2-7]{9})-([1-9][0-9]{0,5})-([0-9a-f]{6})")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def new_job_id() -> JobId:
     """A job id that nobody has seen before (45 random bits; the ledger refuses a repeat)."""
-    bits = secrets.randbits(45)  # asked of the kernel once, not once a character
-    return JobId("j" + "".join(_BASE32[bits >> shift & 31] for shift in range(0, 45, 5)))
+    return JobId("j" + _draw_characters())
+
+
+def new_sweep_id() -> SweepId:
+    """A sweep's id that nobody has seen before, as that of a job."""
+    return SweepId("sw" + _draw_characters())
 
 
 def new_attempt_id(job: JobId, number: int) -> AttemptId:
@@ -46,6 +54,11 @@ def parse_attempt_id(text: str) -> AttemptId:
             next_step="name a job and its attempt's number instead",
         )
     return AttemptId(text)
+
+
+def is_sweep_id(text: str) -> bool:
+    """Whether `text` has the form of a sweep's id."""
+    return _SWEEP.fullmatch(text) is not None
 
 
 def is_digest(text: str) -> bool:
@@ -72,3 +85,8 @@ def job_of(attempt: AttemptId) -> JobId:
 def number_of(attempt: AttemptId) -> int:
     """Which attempt of its job this is, counted from 1."""
     return int(attempt.split("-")[1])
+
+
+def _draw_characters() -> str:
+    bits = secrets.randbits(45)  # asked of the kernel once, not once a character
+    return "".join(_BASE32[bits >> shift & 31] for shift in range(0, 45, 5))

@@ -75,7 +75,8 @@ SETTINGS_AT_MOST: Final = 10_000
 """So many values hyperparameters have together, each item of a list counted: everybody who reads the job reads them."""
 
 
-def _not_too_many(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def count_settings(values: dict[str, JsonValue]) -> int:
+    """How many values there are, however deep, each item of a list counted."""
     waiting: list[JsonValue] = [values]
     count = -1  # the whole is none of them
     while waiting:
@@ -85,6 +86,11 @@ def _not_too_many(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
             waiting.extend(value.values())
         elif isinstance(value, list):
             waiting.extend(value)
+    return count
+
+
+def _not_too_many(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    count = count_settings(values)
     if count > SETTINGS_AT_MOST:
         message = f"holds {count} values, the most is {SETTINGS_AT_MOST}; put what is more into a file of the project"
         raise ValueError(message)

@@ -36,7 +36,7 @@ class Admission:
 
     async def decide(self, account: Account, request: SubmitRequest) -> AdmissionRecord:
         """What every gate would say of `request` once its workspace is here; keeps nothing."""
-        submission = _build_submission(account, request, is_trial=True)
+        submission = build_submitted(account, request, is_trial=True)
         snapshot = await self._snapshots.take(account, submission.spec)
         return seal_record(self._decide(submission, snapshot, digest_of(submission.spec)), None)
 
@@ -49,8 +49,8 @@ class Admission:
             LedgerBusy: too many writes wait.
 
         """
-        submission = _build_submission(account, request)
-        return await self._admit(submission, _build_lineage(request), key)
+        submission = build_submitted(account, request)
+        return await self._admit(submission, build_lineage(submission), key)
 
     async def rerun(self, account: Account, job_id: str, key: str | None) -> AdmissionRecord:
         """Admit the spec of job `job_id` once more, as it is and with what is kept beside it, as a job of `account`.
@@ -83,7 +83,7 @@ class Admission:
             raise AdmissionRefused(decided.refusals)
         record = seal_record(decided, new_job_id())
         job = replace(
-            _build_job(account, spec, record, pin_inputs(spec, snapshot)),
+            build_job(account, spec, record, pin_inputs(spec, snapshot)),
             lineage=lineage,
             image_digest=find_pin(spec.spec.framework.image, snapshot.image),
         )
@@ -101,7 +101,7 @@ class Admission:
         return AdmissionRecord.model_validate_json(documents.admission)
 
 
-def _build_submission(account: Account, request: SubmitRequest, *, is_trial: bool = False) -> Submission:
+def build_submitted(account: Account, request: SubmitRequest, *, is_trial: bool = False) -> Submission:
     """What was sent, with nothing secret in the address of its remote: a client may not be ours."""
     spec = request.spec
     remote = spec.spec.provenance.remote
@@ -120,10 +120,15 @@ def _build_submission(account: Account, request: SubmitRequest, *, is_trial: boo
     )
 
 
-def _build_lineage(request: SubmitRequest) -> Lineage:
-    difference, config = request.difference, request.config
+def build_lineage(submission: Submission, alike: Lineage | None = None) -> Lineage:
+    """What is kept beside the job; the difference is that of `alike` where there is one, which has the same."""
+    difference, config = submission.difference, submission.config
+    if alike is not None:
+        packed = alike.difference
+    else:
+        packed = None if difference is None else pack_difference(difference.text, is_cut=difference.is_cut)
     return Lineage(
-        difference=None if difference is None else pack_difference(difference.text, is_cut=difference.is_cut),
+        difference=packed,
         config=None if config is None else json.dumps(config, ensure_ascii=False),
     )
 
@@ -134,7 +139,8 @@ def _build_key(submission: Submission, key: str, spec_digest: Digest) -> SubmitK
     return SubmitKey(user_id=submission.account.user_id, key=key, body_digest=body)
 
 
-def _build_job(account: Account, spec: JobSpec, record: AdmissionRecord, inputs: JobInputs) -> NewJob:
+def build_job(account: Account, spec: JobSpec, record: AdmissionRecord, inputs: JobInputs) -> NewJob:
+    """The job that `record` admitted, without its lineage and its image's digest. Pure."""
     return NewJob(
         id=JobId(record.job or ""),
         user_id=account.user_id,

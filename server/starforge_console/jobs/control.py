@@ -69,12 +69,14 @@ class JobControl:
         await self.ledger.write(lambda c: wish(c, JobId(job_id), wished, guard))
         self.wakeups.notify(job_topic(job_id), BACKEND, QUEUE)
 
-    async def stop_all(self, account: Account, job_ids: Sequence[str]) -> Mapping[str, StarForgeError]:
+    async def stop_all(
+        self, account: Account, job_ids: Sequence[str], request: StopRequest | None = None
+    ) -> Mapping[str, StarForgeError]:
         """Ask for the end of every one of the jobs; those that could not be asked, each with the reason."""
         refused: dict[str, StarForgeError] = {}
         for job_id in job_ids:
             try:
-                await self.stop(account, job_id)
+                await self.stop(account, job_id, request)
             except StarForgeError as error:
                 refused[job_id] = error
         return refused

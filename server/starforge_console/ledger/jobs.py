@@ -18,6 +18,7 @@ from starforge_console.ledger.lineages import Lineage, keep_lineage
 from starforge_console.ledger.moves import enter
 from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.removals import is_checkpoint_removed
+from starforge_console.ledger.sweep_tables import sweeps
 from starforge_console.ledger.tables import (
     attempt_outputs,
     attempt_secrets,
@@ -50,6 +51,8 @@ class NewJob:
     inputs: JobInputs = field(default_factory=dict)
     image_digest: str | None = None
     lineage: Lineage = field(default_factory=Lineage)
+    sweep: str | None = None
+    sweep_place: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,13 +161,17 @@ def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
 
 
 def delete_job(connection: Connection, job_id: JobId) -> list[AttemptId]:
-    """Remove an ended job's record; gives its attempts. Raises as `list_deletable`."""
+    """Remove an ended job's record, and a sweep's with its last job; gives its attempts. Raises as `list_deletable`."""
     found = list_deletable(connection, job_id)
     for told in (diagnoses, removals, attempt_outputs, attempt_secrets, event_marks):
         connection.execute(delete(told).where(told.c.attempt.in_(found)))
     for table in (events, idempotency, attempts, lineages):
         connection.execute(delete(table).where(table.c.job_id == job_id))
+    sweep = connection.execute(select(jobs.c.sweep).where(jobs.c.id == job_id)).scalar()
     connection.execute(delete(jobs).where(jobs.c.id == job_id))
+    if sweep is not None:
+        others = select(jobs.c.id).where(jobs.c.sweep == sweep).exists()
+        connection.execute(delete(sweeps).where(sweeps.c.id == sweep, ~others))
     return found
 
 

@@ -7,13 +7,31 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, func, or_, select
 
+from starforge.contract.canonical import Json
+from starforge.contract.combinations import find_values
 from starforge.contract.states import JobState
 from starforge.errors import NotFound
 from starforge_console.ledger.search import ACTIVE, ENDED_STATES, JobSearch, apply_search, is_active
+from starforge_console.ledger.sweep_tables import sweeps
 from starforge_console.ledger.tables import attempts, events, jobs, users
 from starforge_console.ledger.views import EventRecord, JobRecord
 
 CHANGED_AT_MOST: Final = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOfJob:
+    """The sweep that a job belongs to. Its values are kept as JSON: rows of pages are told apart by their hash."""
+
+    id: str
+    name: str
+    values: str
+
+    @property
+    def combination(self) -> dict[str, Json]:
+        """What the job was given there."""
+        combination: dict[str, Json] = json.loads(self.values)
+        return combination
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +48,7 @@ class JobLine:
     retries_left: int
     step: int | None = None
     """How far it has trained: the series know, and `web.steps` adds it where it is shown."""
+    sweep: SweepOfJob | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +149,14 @@ def list_touched(connection: Connection, ids: Sequence[str], after: int) -> set[
 
 def _line_query() -> Select[Any]:
     columns = [jobs.c[name] for name in JobRecord.__dataclass_fields__ if name != "user"]
-    more = (jobs.c.spec, jobs.c.pools, jobs.c.max_runtime_s, jobs.c.retries_left)
+    more = (jobs.c.spec, jobs.c.pools, jobs.c.max_runtime_s, jobs.c.retries_left, jobs.c.sweep)
     of_attempt = (attempts.c.node, attempts.c.series.label("got"))
+    swept = (sweeps.c.name.label("sweep_name"), sweeps.c["keys"].label("sweep_keys"))
     return (
-        select(*columns, users.c.name.label("user"), *more, *of_attempt)
+        select(*columns, users.c.name.label("user"), *more, *of_attempt, *swept)
         .join(users, users.c.id == jobs.c.user_id)
         .outerjoin(attempts, attempts.c.id == jobs.c.attempt_id)
+        .outerjoin(sweeps, sweeps.c.id == jobs.c.sweep)
     )
 
 
@@ -150,4 +171,10 @@ def _line(row: Row[Any]) -> JobLine:
         got=() if row.state == JobState.QUEUED.value else tuple((row.got or "").split()),
         max_runtime_s=row.max_runtime_s,
         retries_left=row.retries_left,
+        sweep=None if row.sweep is None else _describe_part(row, spec),
     )
+
+
+def _describe_part(row: Row[Any], spec: Mapping[str, Any]) -> SweepOfJob:
+    combination = find_values(spec.get("hyperparameters", {}), json.loads(row.sweep_keys))
+    return SweepOfJob(id=row.sweep, name=row.sweep_name, values=json.dumps(combination))

@@ -33,6 +33,7 @@ class JobSearch:
     state: str | None = None
     user: str | None = None
     project: str | None = None
+    sweep: str | None = None
     text: str = ""
     before: tuple[float, str] | None = None
 
@@ -49,6 +50,8 @@ def apply_search(query: Select[Any], wanted: JobSearch) -> Select[Any]:
         query = query.where(users.c.name == wanted.user)
     if wanted.project is not None:
         query = query.where(jobs.c.project == wanted.project)
+    if wanted.sweep is not None:
+        query = query.where(jobs.c.sweep == wanted.sweep)
     if wanted.text:
         query = query.where(_mentions(wanted.text))
     if wanted.before is not None:

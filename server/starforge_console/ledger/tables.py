@@ -30,6 +30,7 @@ ledger = MetaData(naming_convention=NAMES)
 series = MetaData(naming_convention=NAMES)
 
 _RETRIES: Final = text("retry_at IS NOT NULL")
+_SWEPT: Final = text("sweep IS NOT NULL")
 
 # SQLite numbers only INTEGER keys by itself; PostgreSQL wants eight bytes.
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -166,10 +167,13 @@ jobs = Table(
     # How far an administrator moved it in the queue, and how many jobs behind it started where it found no room.
     Column("ahead", Integer, nullable=False, server_default="0"),
     Column("passed", Integer, nullable=False, server_default="0"),
+    Column("sweep", Text),
+    Column("sweep_place", Integer),
     Index("ix_jobs_state_submitted_at", "state", "submitted_at"),
     Index("ix_jobs_submitted_at_id", "submitted_at", "id"),
     # Few of many: those that go on by themselves.
     Index("ix_jobs_retry_at", "retry_at", sqlite_where=_RETRIES, postgresql_where=_RETRIES),
+    Index("ix_jobs_sweep_sweep_place", "sweep", "sweep_place", sqlite_where=_SWEPT, postgresql_where=_SWEPT),
 )
 
 attempts = Table(

@@ -126,6 +126,12 @@ def load_specs(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
     return {row.id: row.spec for row in rows}
 
 
+def load_digests(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
+    """The digest of the spec of each of these jobs; those that do not exist are left out."""
+    rows = connection.execute(select(jobs.c.id, jobs.c.spec_digest).where(jobs.c.id.in_(ids))).all()
+    return {row.id: row.spec_digest for row in rows}
+
+
 def load_nodes(connection: Connection, job_id: str) -> int:
     """On how many nodes the job runs. Raises NotFound."""
     pools = connection.execute(select(jobs.c.pools).where(jobs.c.id == job_id)).scalar()

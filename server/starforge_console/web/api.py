@@ -31,6 +31,7 @@ from starforge_console.web import (
     secrets,
     series,
     signin,
+    sweeps,
     webhooks,
     windows,
 )
@@ -94,6 +95,7 @@ def _build_app() -> FastAPI:
         caller,
         secrets,
         jobs,
+        sweeps,
         lineage,
         diagnosis,
         log_lines,

@@ -19,6 +19,7 @@ from starforge_console.accounts.sign_in import Accounts, check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.accounts.windows import OpeningHours
 from starforge_console.admission.admit import Admission
+from starforge_console.admission.sweeps import SweepAdmission
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
 from starforge_console.diagnosis.diagnoser import Diagnoser
@@ -29,6 +30,7 @@ from starforge_console.ingest.presence import Presence
 from starforge_console.jobs.control import JobControl
 from starforge_console.jobs.maintenance import MaintenanceControl
 from starforge_console.jobs.queue_places import QueuePlaces
+from starforge_console.jobs.sweeps import SweptJobs
 from starforge_console.jobs.turns import JobTurns
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
@@ -117,6 +119,7 @@ class ApiServices:
     blobs: BlobStore
     accounts: Accounts
     admission: Admission
+    sweeps: SweepAdmission
     secrets: UserSecrets
     registry_logins: RegistryLogins
     catalog: Mapping[str, Recipe]
@@ -156,6 +159,11 @@ class ApiServices:
             wakeups=self.wakeups,
             storage_root=self.settings.storage_root,
         )
+
+    @property
+    def swept_jobs(self) -> SweptJobs:
+        """What people may do with all the jobs of a sweep."""
+        return SweptJobs(self.jobs)
 
     @property
     def maintenance(self) -> MaintenanceControl:

@@ -15,6 +15,7 @@ from starforge_console.errors import NotTheNode, SettingsError, StreamClosed, St
 from starforge_console.web.examples.console import build_console
 from starforge_console.web.examples.jobs import DIGEST, JOB, KEY, build_jobs
 from starforge_console.web.examples.places import build_places
+from starforge_console.web.examples.sweeps import SWEEP, build_sweeps
 from starforge_console.web.faults import FAULTS
 
 JSON: Final = "application/json"
@@ -37,6 +38,7 @@ _PLACES: Final[Mapping[str, object]] = {
     "node": "node-1",
     "registry": "registry.example.org",
     "step": 20,
+    "sweep_id": SWEEP,
     "token_id": 3,
     "webhook_id": 1,
     "window": "lab",
@@ -73,7 +75,9 @@ def _operations(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _load_examples() -> dict[str, Any]:
     """An example of each message, by the name of its schema."""
-    return {type(one).__name__: _dump(one) for one in (*build_jobs(), *build_console(), *build_places())}
+    return {
+        type(one).__name__: _dump(one) for one in (*build_jobs(), *build_sweeps(), *build_console(), *build_places())
+    }
 
 
 def _dump(message: BaseModel) -> dict[str, Any]:

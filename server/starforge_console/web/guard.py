@@ -38,7 +38,7 @@ _BRACKETS: Final = re.compile(rb"[\[\]{}]")
 _DIGITS: Final = sys.int_info.default_max_str_digits
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (_DIGITS + 1))
 _PLAIN: Final = "identity"
-_SUBMISSIONS: Final = frozenset({f"{API_PREFIX}/jobs", f"{API_PREFIX}/admission"})
+_SUBMISSIONS: Final = frozenset(f"{API_PREFIX}/{one}" for one in ("jobs", "admission", "sweeps", "sweeps/admission"))
 _STREAMED: Final = ("PUT", f"{API_PREFIX}/blobs/")
 
 

@@ -86,11 +86,12 @@ async def list_all_jobs(  # noqa: PLR0913 - one parameter a filter
     state: JobState | Literal["ACTIVE"] | None = None,
     user: Name = None,
     project: Name = None,
+    sweep: Name = None,
     q: Words = "",
 ) -> Response:
     """Jobs of all users, newest first. The state ACTIVE stands for every job that has not ended for good."""
     before = None if cursor is None else parse_cursor(cursor)
-    wanted = JobSearch(state=state, user=user, project=project, text=q.strip(), before=before)
+    wanted = JobSearch(state=state, user=user, project=project, sweep=sweep, text=q.strip(), before=before)
     found = await services.ledger.read(lambda c: search_jobs(c, wanted, limit + 1))
     page = await add_steps(services.series, found[:limit])
     following = build_cursor(page[-1].job) if len(found) > limit else None
@@ -99,10 +100,16 @@ async def list_all_jobs(  # noqa: PLR0913 - one parameter a filter
 
 @router.get("/job-counts", response_model=JobCounts, responses=problem_responses(401, 403))
 async def count_all_jobs(
-    services: Services, _account: Reader, *, user: Name = None, project: Name = None, q: Words = ""
+    services: Services,
+    _account: Reader,
+    *,
+    user: Name = None,
+    project: Name = None,
+    sweep: Name = None,
+    q: Words = "",
 ) -> Response:
     """How many jobs of all users are in each state."""
-    wanted = JobSearch(user=user, project=project, text=q.strip())
+    wanted = JobSearch(user=user, project=project, sweep=sweep, text=q.strip())
     counts = dict(await services.ledger.read(lambda c: count_jobs(c, wanted)))
     active = counts.pop(ACTIVE)
     return _json(JobCounts(states=counts, active=active).model_dump_json())

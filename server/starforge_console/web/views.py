@@ -19,6 +19,7 @@ from starforge.contract.api import (
     ProfileView,
     WaitView,
 )
+from starforge.contract.combinations import SweepPart
 from starforge.contract.ids import AttemptId, is_job_id, job_of
 from starforge.contract.states import Reason
 from starforge.hardware.profiles import Profile
@@ -48,8 +49,15 @@ def build_job(line: JobLine) -> JobView:
         max_runtime_s=line.max_runtime_s,
         retries_left=line.retries_left,
         step=line.step,
+        sweep=build_part(line),
         **values,
     )
+
+
+def build_part(line: JobLine) -> SweepPart | None:
+    """The sweep that the job belongs to."""
+    swept = line.sweep
+    return None if swept is None else SweepPart(id=swept.id, name=swept.name, combination=swept.combination)
 
 
 def build_waits(record: JobRecord) -> tuple[WaitView, ...]:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, MetaData, create_engine, update
 
 from server.tests.ledger.builders import open_ledger, queued, submit
 from starforge_console.domain.points import Columns
-from starforge_console.ledger import kept_tables, share_tables, tables, webhook_tables, window_tables
+from starforge_console.ledger import kept_tables, share_tables, sweep_tables, tables, webhook_tables, window_tables
 from starforge_console.ledger.database import MIGRATIONS, Database, upgrade_schema
 from starforge_console.ledger.points import add_points
 from starforge_console.ledger.steps import load_steps
@@ -24,6 +24,7 @@ _LATER_TABLES = (
     *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets, kept_tables.removals),
     *(
         share_tables.shares,
+        sweep_tables.sweeps,
         kept_tables.diagnoses,
         webhook_tables.deliveries,
         webhook_tables.webhooks,
@@ -108,12 +109,13 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             connection.execute(update(tables.jobs).values(pools=nameless))
             for later in _LATER_TABLES:
                 later.drop(connection)
-            for index in ("starts_from", "workspace", "retry_at"):
+            for index in ("starts_from", "workspace", "retry_at", "sweep_sweep_place"):
                 connection.exec_driver_sql(f"DROP INDEX ix_jobs_{index}")
             later_columns = {
                 "jobs": (
                     *("waiting", "inputs", "starts_from", "workspace", "image_digest", "wished_for", "goes_on"),
                     *("retries_given", "restored_at_step", "total_steps", "stop_grace_s", "ahead", "passed"),
+                    *("sweep", "sweep_place"),
                 ),
                 "users": ("team",),
                 "fleets": ("requires_limit",),

@@ -8,6 +8,7 @@ from server.tests.pages.following import Follower, reader
 from server.tests.web.lives import begin, go
 from server.tests.web.serving import Served, serving
 from server.tests.web.support import ConsoleUnderTest, submit
+from server.tests.web.sweeping import build_sweep, sweep
 from starforge.contract.capsule import STREAM_LOG
 from starforge.contract.ids import JobId
 from starforge.contract.states import Reason
@@ -112,6 +113,16 @@ def test_a_row_is_told_when_its_job_changes_and_the_list_when_it_grows(
     follower.wait("Succeeded")
     submit(console, headers)
     follower.wait("2 jobs now")
+
+
+def test_a_row_of_a_sweep_is_told_with_its_values(served: Served, console: ConsoleUnderTest) -> None:
+    told = sweep(console, console.client(console.add_user("owner")), build_sweep(name="rates"))
+    job, alone = told["jobs"][1]["job"], submit(console, console.add_user("ann"))
+    follower = Follower(reader(served, console), f"/live/jobs?jobs={job},{alone}&total=5&sweep={told['sweep']}")
+    follower.wait("<code>lr=0.1 layers=4</code>")
+    go(console, begin(console, JobId(job)), Reason.EXITED_ZERO)
+    console.services.wakeups.notify(job_topic(job))
+    follower.wait("Succeeded")
 
 
 def test_a_reader_far_behind_is_taken_to_the_end(served: Served, console: ConsoleUnderTest) -> None:

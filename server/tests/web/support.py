@@ -26,6 +26,7 @@ from starforge_console.accounts.vault import Vault, open_vault
 from starforge_console.admission.admit import Admission
 from starforge_console.admission.published import build_published
 from starforge_console.admission.snapshot import AdmissionSources
+from starforge_console.admission.sweeps import SweepAdmission
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.blobs.places import locate_blob
 from starforge_console.blobs.store import BlobStore
@@ -229,15 +230,19 @@ class ConsoleUnderTest:
         return self.root / "storage" / "runs" / job
 
 
+def _add_local_fleet(ledger: Database, fleets: Fleets, clock: ShiftedClock) -> None:
+    fleets.views["local"] = FleetView(fleet="local", nodes=(build_node(),))
+    local = Fleet(name="local", kind="local", network=Network.BRIDGE, user=None)
+    ledger.write_now(lambda c: add_fleet(c, local, clock.now()))
+
+
 def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> ConsoleUnderTest:
     """A console with a fleet `local` of one node without GPUs, and nobody signed up."""
     settings = _build_settings(root, image_allow, methods)
     state, storage = settings.paths.console_state_dir, settings.storage_root
     ledger, series = Database(state / "ledger.db", "ledger"), Database(state / "series.db", "series")
     clock, wakeups, fleets, logs = ShiftedClock(), Wakeups(), Fleets(), Logs()
-    fleets.views["local"] = FleetView(fleet="local", nodes=(build_node(),))
-    local = Fleet(name="local", kind="local", network=Network.BRIDGE, user=None)
-    ledger.write_now(lambda c: add_fleet(c, local, clock.now()))
+    _add_local_fleet(ledger, fleets, clock)
     blobs = BlobStore(storage, settings.policy.workspace_max_bytes, STORAGE_ID)
     catalog, hub = build_published(load_catalog(), settings.policy.methods), ToldHub()
     registries, vault = ToldRegistries(), open_vault(root / "vault-key", ledger)
@@ -267,6 +272,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         secrets=UserSecrets(ledger, vault, clock),
         registry_logins=RegistryLogins(ledger, vault, clock),
         admission=Admission(sources),
+        sweeps=SweepAdmission(sources),
         catalog=catalog,
         retention=_build_collector(sources, series, settings),
         views=fleets.all_views,

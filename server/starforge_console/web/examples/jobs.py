@@ -48,7 +48,8 @@ def build_jobs() -> list[BaseModel]:
     ]
 
 
-def _spec() -> JobSpec:
+def build_spec() -> JobSpec:
+    """What the example runs."""
     return JobSpec.model_validate(
         {
             "apiVersion": API_VERSION,
@@ -67,7 +68,7 @@ def _spec() -> JobSpec:
 
 
 def _submission() -> api.SubmitRequest:
-    return api.SubmitRequest(spec=_spec(), config={"name": "first", "lr": 0.001})
+    return api.SubmitRequest(spec=build_spec(), config={"name": "first", "lr": 0.001})
 
 
 def _record() -> api.AdmissionRecord:
@@ -123,7 +124,7 @@ def _detail() -> api.JobDetail:
     )
     return api.JobDetail(
         job=build_line(),
-        spec=_spec(),
+        spec=build_spec(),
         spec_digest=_SPEC_DIGEST,
         admission=_record(),
         events=_events(),

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Query, Request
 from pydantic import StringConstraints
 from starlette.responses import RedirectResponse, Response
 
-from starforge.contract.api import Curve
+from starforge.contract.api import Curve, JobView
+from starforge.contract.combinations import describe_combination
 from starforge.contract.comparing import (
     KEYS_AT_MOST,
     RUNS_AT_MOST,
@@ -25,6 +26,7 @@ from starforge_console.web.deps import Services
 from starforge_console.web.pages.curves import FirstSteps, LastSteps, as_columns, build_windows, send_columns
 from starforge_console.web.pages.figures import POINTS_AT_FIRST, Figure, Stroke, build_figure, choose_stroke
 from starforge_console.web.pages.services import Pages
+from starforge_console.web.pages.sweeps import load_shown
 from starforge_console.web.pages.visit import Signed, load_form, safe_path, text_of
 
 POINTS: Final = 500
@@ -59,10 +61,17 @@ class Wanted:
     keys: Sequence[str]
     only: bool
     text: str
+    sweep: str = ""
+
+    @property
+    def asked(self) -> list[tuple[str, str]]:
+        """What names the runs: a sweep, or each of them."""
+        return [("sweep", self.sweep)] if self.sweep else [("job", job) for job in self.jobs]
 
     def url(self, *, without: str = "", only: bool | None = None) -> str:
         """The address with one run less, or with the other settings."""
-        asked = [("job", job) for job in self.jobs if job != without] + [("key", key) for key in self.keys]
+        runs = [("job", job) for job in self.jobs if job != without] if without else self.asked
+        asked = [*runs, *(("key", key) for key in self.keys)]
         shows = self.only if only is None else only
         asked += [("all", "1")] if not shows else []
         return f"/compare?{urlencode(asked)}"
@@ -78,23 +87,29 @@ async def show_comparison(  # noqa: PLR0913 - one parameter a choice of the read
     keys: Keys = [],  # noqa: B006 - read only
     metric: Annotated[str, Query(max_length=200)] = "",
     every: Annotated[str, Query(alias="all", max_length=1)] = "",
+    sweep: Annotated[str, Query(max_length=40)] = "",
+    done: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
-    """The runs of the address side by side; without two of them, how to choose some."""
-    ids = list(dict.fromkeys(jobs))
+    """The runs of the address, or of a sweep, side by side; without two of them, how to choose some."""
+    swept = await load_shown(services, visit, sweep) if sweep else None
+    ids = list(dict.fromkeys(jobs)) if swept is None else list(swept.jobs)
     if not 1 <= len(ids) <= RUNS_AT_MOST:
         return pages.look.page(visit, "compare_few.html", nav="jobs", chosen=len(ids), most=RUNS_AT_MOST)
     chosen = list(dict.fromkeys(keys))[:FIGURES_AT_MOST]
-    comparison = await load_comparison(services, ids, chosen, POINTS_AT_FIRST)
-    wanted = Wanted(jobs=ids, keys=chosen, only=not every and len(ids) > 1, text=metric.strip())
+    drawn = chosen or (swept.first_key if swept else [])
+    comparison = await load_comparison(services, ids, drawn, POINTS_AT_FIRST)
+    wanted = Wanted(jobs=ids, keys=chosen, only=not every and len(ids) > 1, text=metric.strip(), sweep=sweep)
     found = await list_common_keys(services, ids, wanted.text, BOXES_AT_MOST)
     return pages.look.page(
         visit,
         "compare.html",
         nav="jobs",
         wanted=wanted,
+        swept=swept,
+        done="done.sweep_stopped" if swept is not None and done == "stopped" else "",
         comparison=comparison,
-        sides=_build_sides(comparison),
-        figures=_build_figures(comparison),
+        sides=_build_sides(comparison, swept=swept is not None),
+        figures=_build_figures(comparison, swept=swept is not None),
         boxes=found,
         settings=[one for one in comparison.settings if one.differs or not wanted.only],
         differing=_count_differing(comparison.settings),
@@ -138,18 +153,19 @@ async def choose_runs(visit: Signed, request: Request) -> Response:
     return RedirectResponse(target, 303, {"Cache-Control": "no-store"})
 
 
-def _build_sides(comparison: Comparison) -> list[Side]:
+def _build_sides(comparison: Comparison, *, swept: bool) -> list[Side]:
     first = comparison.keys[0] if comparison.keys else None
     of_first = {curve.job: curve for curve in comparison.curves if curve.key == first}
     return [
-        Side(run.id, run.name, choose_stroke(index), of_first.get(run.id)) for index, run in enumerate(comparison.runs)
+        Side(run.id, _name(run, swept=swept), choose_stroke(index), of_first.get(run.id))
+        for index, run in enumerate(comparison.runs)
     ]
 
 
-def _build_figures(comparison: Comparison) -> list[tuple[str, Figure | None]]:
+def _build_figures(comparison: Comparison, *, swept: bool) -> list[tuple[str, Figure | None]]:
     """Each metric with the picture of its curves, every run in its own stroke on all of them."""
     order = {run.id: index for index, run in enumerate(comparison.runs)}
-    names = {run.id: run.name for run in comparison.runs}
+    names = {run.id: _name(run, swept=swept) for run in comparison.runs}
     figures: list[tuple[str, Figure | None]] = []
     for key in comparison.keys:
         found = sorted((one for one in comparison.curves if one.key == key), key=lambda one: order[one.job])
@@ -158,6 +174,11 @@ def _build_figures(comparison: Comparison) -> list[tuple[str, Figure | None]]:
         figure = build_figure(curves, [names[one.job] for one in found], strokes) if curves else None
         figures.append((key, figure))
     return figures
+
+
+def _name(run: JobView, *, swept: bool) -> str:
+    """What tells a run from the others: all of a sweep have the name of one experiment."""
+    return describe_combination(run.sweep.combination) if swept and run.sweep is not None else run.name
 
 
 def _as_curve(one: ComparedCurve) -> Curve:

@@ -54,6 +54,7 @@ class Wanted:
     state: str = ""
     user: str = ""
     project: str = ""
+    sweep: str = ""
     q: str = ""
     group: str = ""
     page: int = 1
@@ -62,17 +63,21 @@ class Wanted:
     def search(self) -> JobSearch:
         """The same for the ledger."""
         return JobSearch(
-            state=self.state or None, user=self.user or None, project=self.project or None, text=self.q.strip()
+            state=self.state or None,
+            user=self.user or None,
+            project=self.project or None,
+            sweep=self.sweep or None,
+            text=self.q.strip(),
         )
 
     @property
     def is_filtered(self) -> bool:
         """Whether anything is left out."""
-        return bool(self.state or self.user or self.project or self.q.strip())
+        return bool(self.state or self.user or self.project or self.sweep or self.q.strip())
 
     def url(self, **changes: Any) -> str:  # noqa: ANN401 - a member of any type
         """The address with some members changed; without `page` in it, the first page."""
-        names = ("state", "user", "project", "q", "group", "page")
+        names = ("state", "user", "project", "sweep", "q", "group", "page")
         values = {name: getattr(self, name) for name in names if name != "page"} | changes
         kept = {name: value for name, value in values.items() if value and (name, value) != ("page", 1)}
         return f"/jobs?{urlencode(kept)}" if kept else "/jobs"
@@ -87,20 +92,15 @@ async def show_jobs(  # noqa: PLR0913 - one parameter a filter
     state: Name = "",
     user: Name = "",
     project: Name = "",
+    sweep: Name = "",
     q: Name = "",
     group: Name = "",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     done: Name = "",
 ) -> Response:
     """One page of the list."""
-    wanted = Wanted(
-        state=state.upper() if state.upper() in _STATES else "",
-        user=user,
-        project=project,
-        q=q,
-        group="none" if group == "none" else "",
-        page=page,
-    )
+    tab, grouped = state.upper() if state.upper() in _STATES else "", "none" if group == "none" else ""
+    wanted = Wanted(state=tab, user=user, project=project, sweep=sweep, q=q, group=grouped, page=page)
     lines, counts, event, owners, projects = await services.ledger.read(
         lambda c: (
             search_jobs(c, wanted.search, PAGE_SIZE, (page - 1) * PAGE_SIZE),
@@ -182,5 +182,5 @@ def _band(line: JobLine) -> str:
 
 def _live_address(lines: Sequence[JobLine], wanted: Wanted, event: int, total: int) -> str:
     asked = {"after": event, "total": total, "jobs": ",".join(line.job.id for line in lines)}
-    kept = {name: getattr(wanted, name) for name in ("state", "user", "project", "q") if getattr(wanted, name)}
+    kept = {name: getattr(wanted, name) for name in ("state", "user", "project", "sweep", "q") if getattr(wanted, name)}
     return f"/live/jobs?{urlencode(asked | kept)}"

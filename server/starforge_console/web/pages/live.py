@@ -71,10 +71,11 @@ async def follow_jobs(  # noqa: PLR0913 - what the page shows
     state: Name = "",
     user: Name = "",
     project: Name = "",
+    sweep: Name = "",
     q: Name = "",
 ) -> Response:
     """Rows of the list that change, the counts of its tabs, and whether the list itself has changed."""
-    search = JobSearch(state=state or None, user=user or None, project=project or None, text=q)
+    search = JobSearch(state=state or None, user=user or None, project=project or None, sweep=sweep or None, text=q)
     shown = tuple(one for one in jobs.split(",") if one)[:PAGE_SIZE]
     back = request.headers.get("last-event-id", "")
     reader = _ListReader(

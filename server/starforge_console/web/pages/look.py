@@ -10,6 +10,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 import starforge
+from starforge.contract.combinations import describe_combination
 from starforge_console.web.i18n.words import LANGUAGES, Words
 from starforge_console.web.pages import formats
 from starforge_console.web.pages.assets import Assets
@@ -64,6 +65,7 @@ class Look:
             "size": formats.size,
             "tojson_lines": formats.as_json_lines,
             "tojson_text": formats.as_json,
+            "combination": describe_combination,
             "units": formats.units_of,
         }
 

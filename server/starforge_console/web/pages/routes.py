@@ -25,6 +25,7 @@ from starforge_console.web.pages import (
     preferences,
     queue,
     secrets,
+    sweeps,
     tokens,
 )
 from starforge_console.web.pages.errors import answer_errors
@@ -40,6 +41,7 @@ MODULES = (
     job_turns,
     curves,
     compare,
+    sweeps,
     outputs,
     catalog,
     fleets,

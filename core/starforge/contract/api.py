@@ -16,6 +16,7 @@ PROBLEM_TYPE: Final = "application/problem+json"
 CLIENT_PRODUCT: Final = "sf"
 """How the client names itself in `User-Agent`, followed by a slash and its version."""
 PAGE_LIMIT: Final = 500
+_SAID: Final = "of the sentence, which stays when its words change; null where it is a person's or a backend's own"
 """The most items that one page of a list holds."""
 DIFFERENCE_BYTES: Final = 1 << 20
 """The most that is kept of a difference, in UTF-8."""
@@ -137,6 +138,7 @@ class WaitView(Answer):
     """One reason why a queued job waits, with the machines or the fleet that give it."""
 
     reason: str
+    code: str | None = Field(default=None, description=_SAID)
     places: tuple[str, ...] = ()
     more: int = Field(default=0, description="how many further machines give it, without being named")
 
@@ -152,6 +154,7 @@ class JobView(Answer):
     reason: str
     desired: Literal["run", "stop", "pause"]
     note: str = ""
+    note_code: str | None = Field(default=None, description=_SAID)
     fleet: str | None
     gpus: int
     attempt: int = Field(description="how many attempts were begun")
@@ -178,6 +181,7 @@ class EventView(Answer):
     reason: str | None = None
     attempt: int | None = None
     note: str = ""
+    note_code: str | None = Field(default=None, description=_SAID)
     count: int = 1
 
 

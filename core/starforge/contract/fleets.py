@@ -1,13 +1,24 @@
 """The messages of the console's HTTP API about fleets, their nodes and GPUs; the rules of `contract.api` hold."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, WrapValidator
 
 from starforge.contract.api import Answer
 from starforge.contract.jobspec import Frozen
+from starforge.said.sentence import Said
 
 Words = Annotated[str, Field(max_length=500)]
+
+
+def _keep_said(value: object, check: Callable[[object], str]) -> str:
+    text = check(value)
+    return value if isinstance(value, Said) else text
+
+
+Sentence = Annotated[str, WrapValidator(_keep_said)]
+"""A text that keeps code and values where it has them: pages read the same messages as the API gives."""
 
 
 class FleetSummary(Answer):
@@ -51,7 +62,7 @@ class GpuDetail(Answer):
     series: str | None = None
     memory_bytes: int | None = None
     state: str
-    why: str = ""
+    why: Sentence = ""
     holder: HolderView | None = None
 
 
@@ -75,7 +86,7 @@ class NodeDetail(Answer):
     fleet: str
     state: str = "active"
     status: str
-    why: str = ""
+    why: Sentence = ""
     hostname: str | None = None
     advertise: str | None = None
     version: str | None = None
@@ -93,7 +104,7 @@ class NodeDetail(Answer):
     disk_free_bytes: int | None = None
     disk_total_bytes: int | None = None
     gpus: tuple[GpuDetail, ...] = ()
-    gpus_unknown: str = Field(default="", description="why nobody can say which GPUs it has")
+    gpus_unknown: Sentence = Field(default="", description="why nobody can say which GPUs it has")
     attempts: tuple[HolderView, ...] = ()
     pulls: tuple[PullView, ...] = ()
 

@@ -8,6 +8,8 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, Select, func, or_, select
 
 from starforge.errors import NotFound
+from starforge.said.sentence import read_said
+from starforge_console.ledger.notes import read_note
 from starforge_console.ledger.search import ACTIVE, ENDED_STATES, JobSearch, apply_search, is_active
 from starforge_console.ledger.tables import attempts, events, jobs, users
 from starforge_console.ledger.views import EventRecord, JobRecord
@@ -108,7 +110,7 @@ def load_history(
     else:
         query = query.order_by(events.c.number.desc())
     rows = sorted(connection.execute(query.limit(limit)).all(), key=lambda row: row.number)
-    found = tuple(EventRecord(**dict(row._mapping)) for row in rows)  # noqa: SLF001 - `count` is a method of rows
+    found = tuple(EventRecord(**read_note(row._mapping)) for row in rows)  # noqa: SLF001 - `count` is a method of rows
     total, first, last = connection.execute(
         select(func.count(), func.min(events.c.number), func.max(events.c.number)).where(mine)
     ).one()
@@ -125,7 +127,7 @@ def list_touched(connection: Connection, ids: Sequence[str], after: int) -> set[
 
 def _line_query() -> Select[Any]:
     columns = [jobs.c[name] for name in JobRecord.__dataclass_fields__ if name != "user"]
-    more = (jobs.c.spec, jobs.c.pools, jobs.c.max_runtime_s, jobs.c.retries_left, attempts.c.node)
+    more = (jobs.c.note_said, jobs.c.spec, jobs.c.pools, jobs.c.max_runtime_s, jobs.c.retries_left, attempts.c.node)
     return (
         select(*columns, users.c.name.label("user"), *more)
         .join(users, users.c.id == jobs.c.user_id)
@@ -136,8 +138,10 @@ def _line_query() -> Select[Any]:
 def _line(row: Row[Any]) -> JobLine:
     spec = json.loads(row.spec)["spec"]
     pools = json.loads(row.pools)
+    values = {name: getattr(row, name) for name in JobRecord.__dataclass_fields__}
+    values["note"] = read_said(row.note, row.note_said)
     return JobLine(
-        job=JobRecord(**{name: getattr(row, name) for name in JobRecord.__dataclass_fields__}),
+        job=JobRecord(**values),
         recipe=spec["recipe"]["name"],
         series=next((pool["series"] for pool in pools if pool["series"]), None),
         node=row.node,

@@ -11,6 +11,7 @@ from starforge.contract.states import JobState
 from starforge.errors import NotFound
 from starforge_console.domain.retention import Kind
 from starforge_console.ledger.kept_tables import removals
+from starforge_console.ledger.notes import read_note
 from starforge_console.ledger.pools import count_nodes, read_pools
 from starforge_console.ledger.secrets import SecretRecord, list_given
 from starforge_console.ledger.tables import attempts, events, jobs, users
@@ -18,7 +19,7 @@ from starforge_console.ledger.tables import attempts, events, jobs, users
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """A job in narrow columns: everything but spec and admission record."""
+    """A job in narrow columns: everything but spec and admission record. `note` is `Said` where it was."""
 
     id: str
     name: str
@@ -54,7 +55,7 @@ class JobDocuments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
-    """One event of a job; `number` grows over the whole ledger."""
+    """One event of a job; `number` grows over the whole ledger. `note` is `Said` where it was."""
 
     number: int
     job_id: str
@@ -135,7 +136,7 @@ def list_events(connection: Connection, job_id: str, after: int = 0, limit: int 
     rows = connection.execute(
         select(events).where(events.c.job_id == job_id, events.c.number > after).order_by(events.c.number).limit(limit)
     ).all()
-    return [EventRecord(**dict(row._mapping)) for row in rows]  # noqa: SLF001 - `count` is a method of rows
+    return [EventRecord(**read_note(row._mapping)) for row in rows]  # noqa: SLF001 - `count` is a method of rows
 
 
 def list_attempts(connection: Connection, job_id: str) -> Sequence[AttemptRecord]:
@@ -167,11 +168,11 @@ def count_in_states(connection: Connection, states: Sequence[JobState]) -> dict[
 def _job_query() -> Select[Any]:
     columns = [jobs.c[name] for name in JobRecord.__dataclass_fields__ if name != "user"]
     owner = users.c.name.label("user")
-    return select(*columns, owner).join(users, users.c.id == jobs.c.user_id)
+    return select(*columns, jobs.c.note_said, owner).join(users, users.c.id == jobs.c.user_id)
 
 
 def _job(row: Row[Any]) -> JobRecord:
-    return JobRecord(**dict(row._mapping))  # noqa: SLF001 - the documented way to a row's names
+    return JobRecord(**read_note(row._mapping))  # noqa: SLF001 - the documented way to a row's names
 
 
 def _attempt(row: Row[Any], given: Sequence[SecretRecord]) -> AttemptRecord:

@@ -1,13 +1,14 @@
 """Wishes in the ledger: the only place that writes what is desired of a job."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, select, update
 
 from starforge.contract.ids import JobId
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge.errors import Conflict, NotFound, Unavailable
+from starforge.said.sentence import say
 from starforge_console.domain.wishes import (
     Answer,
     Ask,
@@ -24,6 +25,8 @@ from starforge_console.domain.wishes import (
 )
 from starforge_console.ledger.moves import Change, Guard, JobRef, move, note_timeline
 from starforge_console.ledger.tables import jobs
+
+_REQUESTED: Final = {DesiredState.STOP: say("note.stop_requested"), DesiredState.PAUSE: say("note.pause_requested")}
 
 
 def wish(connection: Connection, job_id: JobId, wished: Wish, guard: Guard) -> bool:
@@ -51,7 +54,7 @@ def wish(connection: Connection, job_id: JobId, wished: Wish, guard: Guard) -> b
     }
     if isinstance(answer, Ask):
         kept["stop_by"] = stop_by
-    note = wished.note or f"{wished.desired.value} requested"
+    note = wished.note or _REQUESTED[wished.desired]
     return _carry_out(connection, row, answer, Change(note=note, job=kept), guard)
 
 
@@ -90,7 +93,7 @@ def list_going_on(connection: Connection) -> list[JobRef]:
 
 def go_on(connection: Connection, job: JobRef, guard: Guard) -> JobRef | None:
     """Queue a paused job that goes on by itself, unless somebody wished otherwise since it was read."""
-    return move(connection, job, [Reason.RESUMED], guard, Change(note="goes on by itself"))
+    return move(connection, job, [Reason.RESUMED], guard, Change(note=say("note.goes_on")))
 
 
 def _carry_out(connection: Connection, row: Row[Any], answer: Answer, change: Change, guard: Guard) -> bool:

@@ -23,12 +23,14 @@ from starforge.contract.ids import AttemptId, is_job_id, job_of
 from starforge.contract.states import Reason
 from starforge.hardware.profiles import Profile
 from starforge.recipes.model import Recipe
+from starforge.said.sentence import code_of
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.domain.outputs import decide_outputs
 from starforge_console.ledger.lineages import LineageRecord
 from starforge_console.ledger.listing import JobLine
 from starforge_console.ledger.reports import Output
 from starforge_console.ledger.views import AttemptRecord, EventRecord, JobRecord
+from starforge_console.ledger.waits import read_waits
 from starforge_console.web.cursors import decode_place, encode_place, refuse_cursor
 
 _SAME_NAMES: Final = tuple(name for name in JobView.model_fields if name in JobRecord.__dataclass_fields__)
@@ -40,6 +42,7 @@ def build_job(line: JobLine) -> JobView:
     values = {name: getattr(record, name) for name in _SAME_NAMES}
     return JobView.model_construct(
         attempt=record.attempt_number,
+        note_code=code_of(record.note),
         waits=build_waits(record),
         recipe=line.recipe,
         series=line.series,
@@ -52,7 +55,10 @@ def build_job(line: JobLine) -> JobView:
 
 def build_waits(record: JobRecord) -> tuple[WaitView, ...]:
     """Why the job waits, reason by reason; none where nothing is told."""
-    return tuple(WaitView(**one) for one in json.loads(record.waiting)) if record.waiting else ()
+    return tuple(
+        WaitView(reason=one.reason, code=code_of(one.reason), places=one.places, more=one.more)
+        for one in read_waits(record.waiting)
+    )
 
 
 def build_event(record: EventRecord) -> EventView:
@@ -65,6 +71,7 @@ def build_event(record: EventRecord) -> EventView:
         reason=record.reason,
         attempt=record.attempt,
         note=record.note,
+        note_code=code_of(record.note),
         count=record.count,
     )
 

@@ -87,8 +87,9 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             later_columns = {
                 "jobs": (
                     *("waiting", "inputs", "starts_from", "workspace", "image_digest", "wished_for", "goes_on"),
-                    *("retries_given", "restored_at_step"),
+                    *("retries_given", "restored_at_step", "note_said"),
                 ),
+                "events": ("note_said",),
                 "users": ("team",),
                 "attempts": ("capsule_digest", "runner_digest", "image_digest"),
             }

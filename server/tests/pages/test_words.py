@@ -11,6 +11,7 @@ from starforge.diagnosis.answer import Category, Confidence
 from starforge.diagnosis.exits import EXIT_RULES
 from starforge.diagnosis.rules.book import RULES
 from starforge.recipes.model import ParameterType
+from starforge.said.catalog import LISTS, MESSAGES
 from starforge.wording import TIME_UNITS
 from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.gates import GATES
@@ -80,6 +81,8 @@ def built_codes() -> set[str]:
         *(f"pause.risk.{cause}" for cause in Cause),
         *(f"diagnosis.category.{category}" for category in Category),
         *(f"diagnosis.confidence.{confidence}" for confidence in Confidence),
+        *MESSAGES,
+        *LISTS,
     }
 
 

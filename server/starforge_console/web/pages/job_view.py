@@ -10,25 +10,26 @@ from starforge.contract.api import (
     LineageView,
     LogState,
     Outputs,
-    WaitView,
 )
 from starforge.contract.diagnosis import DiagnosisView
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import FREE_OF_CHARGE, HOLDS_A_PLACE, DesiredState, JobState, has_ended_for_good
 from starforge.diagnosis.answer import Category
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
+from starforge_console.domain.waiting import WaitReason
 from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.lineages import load_lineage_record
 from starforge_console.ledger.listing import History, JobLine, load_history, load_lines
 from starforge_console.ledger.points import list_keys
 from starforge_console.ledger.queue_order import find_place
 from starforge_console.ledger.views import AttemptRecord, list_attempts, load_documents, load_job
+from starforge_console.ledger.waits import read_waits
 from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.diagnosis import find_view
 from starforge_console.web.i18n.words import Words
 from starforge_console.web.pages.causes import tell_cause
-from starforge_console.web.views import build_attempt, build_lineage, build_waits
+from starforge_console.web.views import build_attempt, build_lineage
 
 EVENTS_SHOWN: Final = 200
 
@@ -97,10 +98,10 @@ class JobPage:
         return self.line.job.state in {JobState.FAILED, JobState.STOPPED}
 
     @property
-    def waits(self) -> tuple[WaitView, ...]:
+    def waits(self) -> tuple[WaitReason, ...]:
         """Why a queued job is not placed, as was last told of it."""
         job = self.line.job
-        return build_waits(job) or ((WaitView(reason=job.note),) if job.note else ())
+        return read_waits(job.waiting) or ((WaitReason(job.note),) if job.note else ())
 
     @property
     def start(self) -> CheckpointInput | None:

@@ -1,0 +1,15 @@
+"""Code and values of what is said beside a state and in a timeline: pages say it in the reader's language."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0016"
+down_revision = "0015"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Apply this revision: what was said before has its English text alone."""
+    op.add_column("jobs", sa.Column("note_said", sa.Text()))
+    op.add_column("events", sa.Column("note_said", sa.Text()))

@@ -9,7 +9,10 @@ from e2e.pages.judging import LOOKS, choose, violations
 from e2e.support.browser import sign_in
 from server.tests.pages.sentences import find_english
 from tools.run import Sample
+from tools.run_fleet import DRAINED_WHY
 
+WRITTEN = (DRAINED_WHY,)
+"""What people of the sample wrote, which nobody translates."""
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]  # the first test waits for the sample too
 
 
@@ -93,8 +96,8 @@ def test_the_heaviest_page_loads_less_than_150_kb_of_scripts_and_styles(
 
 def test_no_page_in_chinese_holds_an_english_sentence(page: Page, context: BrowserContext, sample: Sample) -> None:
     choose(context, sample.console.url, "zh-Hans", "light")
-    found = {}
+    found = []
     for name in NAMES:
         page.goto(address_of(sample, name))
-        found[name] = find_english(page.content())
-    assert {name: texts for name, texts in found.items() if texts} == {}
+        found += [f"{name}: {text}" for text in find_english(page.content()) if text not in WRITTEN]
+    assert found == []

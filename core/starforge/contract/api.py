@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from starforge.contract.jobspec import DigestText, Frozen, JobSpec, Text, WholeValues
+from starforge.contract.sentence import Sentence
 
 API_PREFIX: Final = "/api/v1"
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -46,9 +47,9 @@ class RefusalView(Answer):
     """One thing that stands against a request."""
 
     code: str
-    what: str
-    why: str = ""
-    next_step: str = ""
+    what: Sentence
+    why: Sentence = ""
+    next_step: Sentence = ""
     gate: str | None = None
 
 
@@ -119,7 +120,7 @@ class CheckView(Answer):
     gate: str
     outcome: Literal["passed", "warned", "refused"]
     against: str = ""
-    message: str = ""
+    message: Sentence = ""
 
 
 class AdmissionRecord(Answer):
@@ -129,7 +130,7 @@ class AdmissionRecord(Answer):
     spec_digest: DigestText
     decided_at: float
     checks: tuple[CheckView, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Sentence, ...] = ()
     refusals: tuple[RefusalView, ...] = ()
     digest: DigestText | None = None
 

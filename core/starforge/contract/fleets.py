@@ -1,24 +1,14 @@
 """The messages of the console's HTTP API about fleets, their nodes and GPUs; the rules of `contract.api` hold."""
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
-from pydantic import Field, WrapValidator
+from pydantic import Field
 
 from starforge.contract.api import Answer
 from starforge.contract.jobspec import Frozen
-from starforge.said.sentence import Said
+from starforge.contract.sentence import Sentence
 
 Words = Annotated[str, Field(max_length=500)]
-
-
-def _keep_said(value: object, check: Callable[[object], str]) -> str:
-    text = check(value)
-    return value if isinstance(value, Said) else text
-
-
-Sentence = Annotated[str, WrapValidator(_keep_said)]
-"""A text that keeps code and values where it has them: pages read the same messages as the API gives."""
 
 
 class FleetSummary(Answer):

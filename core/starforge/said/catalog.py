@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from starforge.said.admission import ADMISSION
 from starforge.said.exits import EXITS
 from starforge.said.nodes import NODES
 from starforge.said.progress import PROGRESS
+from starforge.said.refusals import REFUSALS
 from starforge.said.waits import WAITS
 
 LISTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -21,5 +23,5 @@ LISTS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What stands between the parts of a list."""
 
-MESSAGES: Final[Mapping[str, str]] = MappingProxyType({**WAITS, **NODES, **PROGRESS, **EXITS})
+MESSAGES: Final[Mapping[str, str]] = MappingProxyType({**WAITS, **NODES, **PROGRESS, **EXITS, **ADMISSION, **REFUSALS})
 """The sentence of each code; what stands in braces is a value."""

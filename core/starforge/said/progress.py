@@ -48,6 +48,10 @@ PROGRESS: Final = {
     "told.ended": "training ended: {how}",
     "told.ended_message": "training ended: {how}; {message}",
     "told.checkpoint": "checkpoint of step {step} committed: {path}",
+    "fault.no_job": "there is no job {job}",
+    "fault.no_job_next": "'sf job ls' lists the jobs",
+    "token.made_here": "made on the console's machine",
+    "note.rerun": "the spec of {job}, submitted again",
     "note.commit": "{input} is commit {commit}",
 }
 """By code."""

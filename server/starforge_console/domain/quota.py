@@ -157,13 +157,18 @@ def count_gpus(pools: Sequence[PoolRequest]) -> int:
     return sum(pool.nodes * pool.gpus_per_node for pool in pools)
 
 
+def say_gpus(count: int) -> str:
+    """So many GPUs, in words."""
+    return say("count.gpu", n=1) if count == 1 else say("count.gpus", n=count)
+
+
 def find_never(limit: Limit, pools: Sequence[PoolRequest]) -> str:
     """Why a job of these pools could not start under the limit even if nothing else ran; empty when it could."""
     gpus = count_gpus(pools)
     if limit.jobs == 0:
         return say("limit.no_job")
     if limit.gpus is not None and gpus > limit.gpus:
-        return say("limit.too_many", gpus=_say_gpus(gpus), most=limit.gpus)
+        return say("limit.too_many", gpus=say_gpus(gpus), most=limit.gpus)
     if limit.series is None:
         return ""
     allowed = ", ".join(sorted(limit.series)) or say("limit.no_series")
@@ -188,7 +193,7 @@ def _explain_full(limit: Limit, held: Sequence[Holding], gpus: int) -> str:
     if limit.gpus is not None and gpus and in_use + gpus > limit.gpus:
         short = in_use + gpus - limit.gpus
         who = _name_holdings([one for one in held if one.gpus])
-        facts: dict[str, str | int] = {"used": in_use, "limit": _say_gpus(limit.gpus), "who": who, "asked": gpus}
+        facts: dict[str, str | int] = {"used": in_use, "limit": say_gpus(limit.gpus), "who": who, "asked": gpus}
         return say("limit.gpus_one", **facts) if short == 1 else say("limit.gpus", **facts, short=short)
     if limit.jobs is not None and len(held) >= limit.jobs:
         most = say("count.job", n=1) if limit.jobs == 1 else say("count.jobs", n=limit.jobs)
@@ -200,11 +205,7 @@ def _explain_full(limit: Limit, held: Sequence[Holding], gpus: int) -> str:
 def _name_holdings(held: Sequence[Holding]) -> str:
     largest = sorted(held, key=lambda one: (-one.gpus, one.job))
     named = [
-        say("limit.holding", job=one.job, user=one.user, gpus=_say_gpus(one.gpus)) for one in largest[:_HOLDINGS_NAMED]
+        say("limit.holding", job=one.job, user=one.user, gpus=say_gpus(one.gpus)) for one in largest[:_HOLDINGS_NAMED]
     ]
     more = len(largest) - len(named)
     return say_list("list.semicolon", [*named, *([say("count.more", n=more)] if more > 0 else [])])
-
-
-def _say_gpus(count: int) -> str:
-    return say("count.gpu", n=1) if count == 1 else say("count.gpus", n=count)

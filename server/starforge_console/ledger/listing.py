@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, Select, func, or_, select
 
 from starforge.errors import NotFound
-from starforge.said.sentence import read_said
+from starforge.said.sentence import read_said, say
 from starforge_console.ledger.notes import read_note
 from starforge_console.ledger.search import ACTIVE, ENDED_STATES, JobSearch, apply_search, is_active
 from starforge_console.ledger.tables import attempts, events, jobs, users
@@ -49,7 +49,7 @@ def load_line(connection: Connection, job_id: str) -> JobLine:
     """One job. Raises NotFound."""
     line = load_lines(connection, [job_id]).get(job_id)
     if line is None:
-        raise NotFound(f"there is no job {job_id!r}", next_step="'sf job ls' lists the jobs")
+        raise NotFound(say("fault.no_job", job=repr(job_id)), next_step=say("fault.no_job_next"))
     return line
 
 

@@ -153,8 +153,9 @@ jobs = Table(
     Column("started_at", Float),
     Column("ended_at", Float),
     Column("waiting", Text),
-    # Code and values of `note`, as JSON; NULL where it is words of a person or of a backend.
+    # Code and values of `note` and of what the gates said, as JSON; NULL where there are none.
     Column("note_said", Text),
+    Column("admission_said", Text),
     # What the job reads beside its workspace, as JSON; NULL where it names nothing.
     Column("inputs", Text),
     # The job whose checkpoint this one starts from.
@@ -239,7 +240,6 @@ events = Table(
     Column("attempt", Integer),
     Column("note", Text, nullable=False),
     Column("count", Integer, nullable=False),
-    # As in `jobs`.
     Column("note_said", Text),
     Index("ix_events_job_id_number", "job_id", "number"),
     sqlite_autoincrement=True,

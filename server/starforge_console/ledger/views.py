@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from starforge.contract.states import JobState
 from starforge.errors import NotFound
+from starforge.said.sentence import say
 from starforge_console.domain.retention import Kind
 from starforge_console.ledger.kept_tables import removals
 from starforge_console.ledger.notes import read_note
@@ -51,6 +52,8 @@ class JobDocuments:
     spec_digest: str
     admission: str
     image_digest: str | None
+    admission_said: str | None = None
+    """Code and values of what the gates said, as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,17 +106,19 @@ def load_job(connection: Connection, job_id: str) -> JobRecord:
     """One job. Raises NotFound."""
     row = connection.execute(_job_query().where(jobs.c.id == job_id)).first()
     if row is None:
-        raise NotFound(f"there is no job {job_id!r}", next_step="'sf job ls' lists the jobs")
+        raise NotFound(say("fault.no_job", job=repr(job_id)), next_step=say("fault.no_job_next"))
     return _job(row)
 
 
 def load_documents(connection: Connection, job_id: str) -> JobDocuments:
     """The job's spec and admission record. Raises NotFound."""
     row = connection.execute(
-        select(jobs.c.spec, jobs.c.spec_digest, jobs.c.admission, jobs.c.image_digest).where(jobs.c.id == job_id)
+        select(jobs.c.spec, jobs.c.spec_digest, jobs.c.admission, jobs.c.image_digest, jobs.c.admission_said).where(
+            jobs.c.id == job_id
+        )
     ).first()
     if row is None:
-        raise NotFound(f"there is no job {job_id!r}", next_step="'sf job ls' lists the jobs")
+        raise NotFound(say("fault.no_job", job=repr(job_id)), next_step=say("fault.no_job_next"))
     return JobDocuments(**row._mapping)  # noqa: SLF001 - the documented way to a row's names
 
 
@@ -127,7 +132,7 @@ def load_nodes(connection: Connection, job_id: str) -> int:
     """On how many nodes the job runs. Raises NotFound."""
     pools = connection.execute(select(jobs.c.pools).where(jobs.c.id == job_id)).scalar()
     if pools is None:
-        raise NotFound(f"there is no job {job_id!r}", next_step="'sf job ls' lists the jobs")
+        raise NotFound(say("fault.no_job", job=repr(job_id)), next_step=say("fault.no_job_next"))
     return count_nodes(read_pools(pools))
 
 

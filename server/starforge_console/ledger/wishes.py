@@ -124,7 +124,7 @@ def _keep(connection: Connection, row: Row[Any], values: Mapping[str, Any], guar
 def _load(connection: Connection, job_id: JobId) -> Row[Any]:
     row = connection.execute(select(jobs).where(jobs.c.id == job_id)).first()
     if row is None:
-        raise NotFound(f"there is no job {job_id}", next_step="'sf job ls' lists the jobs")
+        raise NotFound(say("fault.no_job", job=job_id), next_step=say("fault.no_job_next"))
     return row
 
 

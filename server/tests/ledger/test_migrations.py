@@ -87,7 +87,7 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             later_columns = {
                 "jobs": (
                     *("waiting", "inputs", "starts_from", "workspace", "image_digest", "wished_for", "goes_on"),
-                    *("retries_given", "restored_at_step", "note_said"),
+                    *("retries_given", "restored_at_step", "note_said", "admission_said"),
                 ),
                 "events": ("note_said",),
                 "users": ("team",),

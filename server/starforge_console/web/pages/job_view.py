@@ -15,6 +15,7 @@ from starforge.contract.diagnosis import DiagnosisView
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.states import FREE_OF_CHARGE, HOLDS_A_PLACE, DesiredState, JobState, has_ended_for_good
 from starforge.diagnosis.answer import Category
+from starforge_console.admission.said import read_record
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
 from starforge_console.domain.waiting import WaitReason
 from starforge_console.ledger.inputs import load_inputs
@@ -162,7 +163,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
         spec=JobSpec.model_validate_json(documents.spec),
         spec_digest=documents.spec_digest,
         image_digest=documents.image_digest,
-        admission=AdmissionRecord.model_validate_json(documents.admission),
+        admission=read_record(documents.admission, documents.admission_said),
         history=history,
         attempts=tuple(map(build_attempt, attempts)),
         lineage=build_lineage(lineage),

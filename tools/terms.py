@@ -13,6 +13,7 @@ from typing import Final
 
 from babel.messages.pofile import read_po
 
+from starforge.said.catalog import LISTS, MESSAGES
 from tools.tree import load_files
 
 GLOSSARY: Final = Path("docs/dev/glossary.md")
@@ -72,12 +73,20 @@ def load_terms(root: Path) -> list[Term]:
 
 def _load_messages(root: Path) -> Iterator[Text]:
     for catalog in load_files(root, f"{CATALOG}/*.po"):
-        with (root / catalog).open("rb") as ours, (root / ENGLISH_CATALOG / catalog.name).open("rb") as theirs:
-            english = {message.id: str(message.string) for message in read_po(theirs)}
+        english = _load_english(root / ENGLISH_CATALOG / catalog.name)
+        with (root / catalog).open("rb") as ours:
             for message in read_po(ours):
                 if message.id:
                     place = f"{catalog}:{message.lineno}: {message.id}"
-                    yield Text(place, str(message.string), english.get(message.id, ""))
+                    yield Text(place, str(message.string), english.get(str(message.id), ""))
+
+
+def _load_english(path: Path) -> dict[str, str]:
+    """The English of a catalog by its codes; what is decided outside the pages has its English in `starforge.said`."""
+    if not path.is_file():
+        return {**MESSAGES, **LISTS}
+    with path.open("rb") as file:
+        return {str(message.id): str(message.string) for message in read_po(file)}
 
 
 def _load_pages(root: Path) -> Iterator[Text]:

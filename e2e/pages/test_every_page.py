@@ -7,8 +7,12 @@ from e2e.pages.addresses import NAMES, address_of
 from e2e.pages.conftest import Watched
 from e2e.pages.judging import LOOKS, choose, violations
 from e2e.support.browser import sign_in
+from server.tests.pages.sentences import find_english
 from tools.run import Sample
+from tools.run_fleet import DRAINED_WHY
 
+WRITTEN = (DRAINED_WHY,)
+"""What people of the sample wrote, which nobody translates."""
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]  # the first test waits for the sample too
 
 
@@ -88,3 +92,12 @@ def test_the_heaviest_page_loads_less_than_150_kb_of_scripts_and_styles(
     loaded = {url: size for url, size in sizes.items() if url.endswith((".js", ".mjs", ".css"))}
     assert len(loaded) >= 9
     assert sum(loaded.values()) < 150_000
+
+
+def test_no_page_in_chinese_holds_an_english_sentence(page: Page, context: BrowserContext, sample: Sample) -> None:
+    choose(context, sample.console.url, "zh-Hans", "light")
+    found = []
+    for name in NAMES:
+        page.goto(address_of(sample, name))
+        found += [f"{name}: {text}" for text in find_english(page.content()) if text not in WRITTEN]
+    assert found == []

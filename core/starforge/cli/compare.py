@@ -11,8 +11,8 @@ from starforge.cli.follow import describe_curve
 from starforge.cli.output import json_option, note, print_json, print_table
 from starforge.cli.plot import render_number
 from starforge.cli.session import open_console
-from starforge.contract.api import Curve
 from starforge.contract.comparing import POINTS_AT_MOST, ComparedCurve, Comparison
+from starforge.contract.results import Curve
 
 PLOTTED_RUNS: Final = 4
 _POINTS: Final = 500

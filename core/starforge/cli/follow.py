@@ -13,8 +13,9 @@ from starforge.cli.run import INTERRUPTED
 from starforge.cli.waiting import WaitingLine
 from starforge.client.console import Console
 from starforge.client.streams import AttemptBegins, Change, End, LogBytes, LogGap, Note, Start, Waiting, follow
-from starforge.contract.api import Curve, EventView, JobView
+from starforge.contract.api import EventView, JobView
 from starforge.contract.curves import is_of_system, sort_keys
+from starforge.contract.results import Curve
 from starforge.contract.states import JobState
 from starforge.errors import Bug, StarForgeError
 from starforge.logtext import clean, clean_line

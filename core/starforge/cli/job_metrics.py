@@ -10,9 +10,9 @@ from starforge.cli.output import json_option, note, print_json, print_table
 from starforge.cli.plot import render_number
 from starforge.cli.session import open_console
 from starforge.client.console import Console
-from starforge.contract.api import MetricKeys
 from starforge.contract.comparing import KEYS_AT_MOST
 from starforge.contract.curves import sort_keys
+from starforge.contract.results import MetricKeys
 from starforge.errors import InputError, NotFound
 from starforge.wording import describe_nearest
 

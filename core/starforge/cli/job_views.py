@@ -20,8 +20,9 @@ from starforge.cli.output import (
 )
 from starforge.cli.session import open_console
 from starforge.client.console import Console
-from starforge.contract.api import CheckpointView, Curve, EventView, FileView, InputView, JobDetail, JobView, Outputs
+from starforge.contract.api import EventView, InputView, JobDetail, JobView
 from starforge.contract.combinations import SweepPart, describe_combination
+from starforge.contract.results import CheckpointView, Curve, FileView, Outputs
 from starforge.contract.states import JobState
 from starforge.errors import NotFound
 from starforge.logtext import clean_line
@@ -53,7 +54,7 @@ def ls(  # noqa: PLR0913 - one parameter an option
     \b
     JSON: {items: [{id, name, project, user, state, reason, desired, note, fleet,
                     gpus, attempt, submitted_at, started_at, ended_at, retry_at,
-                    state_since, waits: [{reason, places, more}], recipe,
+                    state_since, waits: [{reason, code, places, more}], recipe,
                     series, got_series, node, max_runtime_s, retries_left, step,
                     total_steps,
                     sweep: {id, name, combination} or null}]}

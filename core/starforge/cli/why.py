@@ -23,8 +23,9 @@ def why(job: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags s
     starts at once as long as nothing else takes the place.
 
     \b
-    JSON: {job, state, place, waits: [{reason, places, more}], nodes: [{fleet, node,
-           why}], starts_with: [{change: gpus|series|fleet, value, fleet, node}]}
+    JSON: {job, state, place, waits: [{reason, code, places, more}],
+           nodes: [{fleet, node, why, code}],
+           starts_with: [{change: gpus|series|fleet, value, fleet, node}]}
     """
     with open_console_as(QueueConsole) as console:
         told = console.why(job)

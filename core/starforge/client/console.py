@@ -16,7 +16,7 @@ from starforge.client.logs import (
     build_search_query,
     parse_log_reply,
 )
-from starforge.contract import api
+from starforge.contract import api, results
 from starforge.contract.comparing import Comparison
 from starforge.contract.diagnosis import DiagnosisView
 from starforge.contract.ids import Digest
@@ -178,15 +178,15 @@ class Console:
             yield from hits.items
             start, attempt = hits.next, hits.attempt or attempt  # a newer attempt's bytes do not go on here
 
-    def metric_keys(self, job: str, text: str = "") -> api.MetricKeys:
+    def metric_keys(self, job: str, text: str = "") -> results.MetricKeys:
         """The job's curves by name; those that hold `text`, whatever its case."""
         query = {"q": text} if text else {}
-        return self._get(api.MetricKeys, f"/jobs/{quote(job, safe='')}/metrics", query)
+        return self._get(results.MetricKeys, f"/jobs/{quote(job, safe='')}/metrics", query)
 
-    def curve(self, job: str, key: str, points: int, attempt: int | None = None) -> api.Curve:
+    def curve(self, job: str, key: str, points: int, attempt: int | None = None) -> results.Curve:
         """One curve with about `points` points; of one attempt alone if asked."""
         query = {"points": points} | ({} if attempt is None else {"attempt": attempt})
-        return self._get(api.Curve, f"/jobs/{quote(job, safe='')}/metrics/{quote(key, safe='')}", query)
+        return self._get(results.Curve, f"/jobs/{quote(job, safe='')}/metrics/{quote(key, safe='')}", query)
 
     def compare(self, jobs: Sequence[str], keys: Sequence[str], points: int) -> Comparison:
         """Runs side by side; without keys, by the metric that says most of all of them."""
@@ -199,9 +199,9 @@ class Console:
             f"/jobs/{quote(job, safe='')}/metrics.csv" + (f"?{asked}" if asked else ""), file, _quietly
         )
 
-    def outputs(self, job: str) -> api.Outputs:
+    def outputs(self, job: str) -> results.Outputs:
         """The job's artifacts and checkpoints."""
-        return self._get(api.Outputs, f"/jobs/{quote(job, safe='')}/outputs")
+        return self._get(results.Outputs, f"/jobs/{quote(job, safe='')}/outputs")
 
     def stop(self, job: str, request: api.StopRequest) -> None:
         """Ask for the job's end; it is not over yet when this returns."""

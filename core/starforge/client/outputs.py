@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from starforge.client.files import FilesConsole, Wanted
-from starforge.contract.api import CheckpointView
 from starforge.contract.capsule import CKPT_DIRECTORY
+from starforge.contract.results import CheckpointView
 from starforge.errors import Conflict, NotFound
 from starforge.wording import count_of
 

@@ -34,6 +34,7 @@ from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest
 from starforge.contract.observation import Failure, Gone, NoSignal, Observation, Phase, Seen
 from starforge.errors import BackendUnreachable, Conflict, LaunchRefused, NodeFault
+from starforge.said.sentence import say
 
 
 class ContainerHost:
@@ -300,7 +301,7 @@ class ContainerHost:
         if self._preparations.has(attempt):
             return self._preparations.see(attempt, self._settings.node, at)
         if still_starting and attempt in self._starting:
-            return Seen(phase=Phase.PREPARING, at=at, node=self._settings.node, note="starting")
+            return Seen(phase=Phase.PREPARING, at=at, node=self._settings.node, note=say("note.starting"))
         return Gone(at=at, engine_started_at=engine_started_at, fenced=self._fences.has(attempt))
 
     def _view(self) -> NodeView:

@@ -15,6 +15,7 @@ from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest
 from starforge.contract.observation import Failure, Phase, Seen
 from starforge.errors import BackendUnreachable, LaunchRefused, NoCapacity, NodeFault, SpecError
+from starforge.said.sentence import say
 
 _PAUSE_S: Final = 1.0
 
@@ -80,9 +81,9 @@ class Preparations:
         """How far the launch of `attempt` is."""
         found = self._pulls.find_progress(attempt)
         if found is None:
-            return Seen(phase=Phase.PREPARING, at=at, node=node, note="waiting to start")
+            return Seen(phase=Phase.PREPARING, at=at, node=node, note=say("note.to_start"))
         pull, trouble = found
-        note = f"the registry holds the pull up: {trouble}" if trouble else f"pulling {pull.image}"
+        note = say("note.pull_held", why=trouble) if trouble else say("note.pulling", image=pull.image)
         return Seen(phase=Phase.PREPARING, at=at, node=node, pull=pull, note=note)
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ from starforge.contract.capsule import (
 from starforge.contract.executor import PlacementAsk
 from starforge.contract.launch import LaunchRequest, Mount, Network, PoolRequest
 from starforge.errors import LaunchRefused
+from starforge.said.sentence import say
 
 KILL_AFTER_GRACE_S: Final = 20
 PORTS_PER_ATTEMPT: Final = 64
@@ -112,8 +113,9 @@ def build_create_body(
 
 
 def _explain_default(pool: PoolRequest, key: str) -> str:
-    gpus = f"with {pool.gpus_per_node} GPUs here" if pool.gpus_per_node else "without GPUs"
-    return f" (the default share of a job {gpus}; {key} in config.yaml changes it)"
+    if pool.gpus_per_node:
+        return say("share.with_gpus", n=pool.gpus_per_node, key=key)
+    return say("share.without_gpus", key=key)
 
 
 def _build_env(request: LaunchRequest, allotment: Allotment, runtime: GpuRuntime) -> list[str]:

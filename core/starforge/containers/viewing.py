@@ -8,6 +8,7 @@ from starforge.containers.gpus import WITHOUT_GPUS, Gpu, GpuSurvey, NotKnown, Su
 from starforge.containers.labels import Claim
 from starforge.containers.settings import HostSettings
 from starforge.contract.executor import GpuState, GpuView, NodeView
+from starforge.said.sentence import say
 
 
 def build_view(
@@ -42,7 +43,7 @@ def _view_gpu(gpu: Gpu, holder: Claim | None, install: str, labelled: Collection
     state, why = GpuState.FREE, ""
     stranger = find_stranger(gpu.users, labelled)
     if holder is not None and holder.install != install:
-        state, why = GpuState.FOREIGN, f"held by containers of another install ({holder.install})"
+        state, why = GpuState.FOREIGN, say("host.foreign", install=holder.install)
     elif holder is not None:
         state = GpuState.HELD
     elif gpu.why_not:

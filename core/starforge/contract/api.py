@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from starforge.contract.combinations import SweepPart
 from starforge.contract.jobspec import DigestText, Frozen, JobSpec, Text, WholeValues
+from starforge.contract.sentence import Sentence
 
 API_PREFIX: Final = "/api/v1"
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -33,6 +34,7 @@ HEADER_LOG_ATTEMPT: Final = "X-Log-Attempt"
 """The number of the attempt that these bytes and offsets belong to; left out before the first attempt."""
 HEADER_LOG_NEXT_ATTEMPT: Final = "X-Log-Next-Attempt"
 """The attempt whose log follows, once this one's has ended."""
+_SAID: Final = "of the sentence, which stays when its words change; null where it is a person's or a backend's own"
 
 
 class Answer(BaseModel):
@@ -46,9 +48,9 @@ class RefusalView(Answer):
     """One thing that stands against a request."""
 
     code: str
-    what: str
-    why: str = ""
-    next_step: str = ""
+    what: Sentence
+    why: Sentence = ""
+    next_step: Sentence = ""
     gate: str | None = None
 
 
@@ -119,7 +121,7 @@ class CheckView(Answer):
     gate: str
     outcome: Literal["passed", "warned", "refused"]
     against: str = ""
-    message: str = ""
+    message: Sentence = ""
 
 
 class AdmissionRecord(Answer):
@@ -129,7 +131,7 @@ class AdmissionRecord(Answer):
     spec_digest: DigestText
     decided_at: float
     checks: tuple[CheckView, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Sentence, ...] = ()
     refusals: tuple[RefusalView, ...] = ()
     digest: DigestText | None = None
 
@@ -137,7 +139,8 @@ class AdmissionRecord(Answer):
 class WaitView(Answer):
     """One reason why a queued job waits, with the machines or the fleet that give it."""
 
-    reason: str
+    reason: Sentence
+    code: str | None = Field(default=None, description=_SAID)
     places: tuple[str, ...] = ()
     more: int = Field(default=0, description="how many further machines give it, without being named")
 
@@ -153,6 +156,7 @@ class JobView(Answer):
     reason: str
     desired: Literal["run", "stop", "pause"]
     note: str = ""
+    note_code: str | None = Field(default=None, description=_SAID)
     fleet: str | None
     gpus: int
     attempt: int = Field(description="how many attempts were begun")
@@ -183,6 +187,7 @@ class EventView(Answer):
     reason: str | None = None
     attempt: int | None = None
     note: str = ""
+    note_code: str | None = Field(default=None, description=_SAID)
     count: int = 1
 
 
@@ -299,61 +304,6 @@ class StopRequest(Frozen):
 
     grace_s: Annotated[float, Field(ge=0, le=3600)] | None = None
     note: Text | None = None
-
-
-class MetricKeys(Answer):
-    """`GET /jobs/{id}/metrics?q=&after=&limit=`: key -> how many points, by name. `next` continues; null at the end."""
-
-    keys: dict[str, int]
-    primary: str | None = Field(default=None, description="the key by which runs of the job's method are compared")
-    total: int | None = Field(default=None, description="how many metrics the job has, whatever was searched for")
-    next: str | None = None
-
-
-class Curve(Answer):
-    """`GET /jobs/{id}/metrics/{key}?points=N&attempt=`: at most about N points that keep minima and maxima.
-
-    Where a later attempt began again at an earlier step, its points count from there on; `attempt` asks for one alone.
-
-    `values` holds numbers, or the texts `nan`, `inf`, `-inf`.
-    """
-
-    key: str
-    steps: tuple[int, ...]
-    values: tuple[float | Literal["nan", "inf", "-inf"], ...]
-    times: tuple[float, ...]
-    total_points: int
-
-
-class FileView(Answer):
-    """An artifact, or a file of a checkpoint."""
-
-    path: str
-    bytes: int
-    sha256: str | None = None
-    folder: str = Field(default="out", description="the folder of the run; `out-N` since the attempt before N was lost")
-    storage_path: str | None = Field(default=None, description="where it lies on the storage, as the console sees it")
-
-
-class CheckpointView(Answer):
-    """A checkpoint of an attempt."""
-
-    attempt: int
-    step: int
-    path: str
-    committed: bool
-    bytes: int | None = None
-    value: float | None = Field(default=None, description="the method's primary metric at its step, where it is known")
-    best: bool = Field(default=False, description="of the committed ones the best by that metric")
-    removed_at: float | None = Field(default=None, description="when retention removed it; None while it is there")
-    storage_path: str | None = Field(default=None, description="where it lies on the storage, as the console sees it")
-
-
-class Outputs(Answer):
-    """`GET /jobs/{id}/outputs`."""
-
-    artifacts: tuple[FileView, ...] = ()
-    checkpoints: tuple[CheckpointView, ...] = ()
 
 
 class MethodView(Answer):

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from starforge.contract.api import Answer
 from starforge.contract.jobspec import Frozen
+from starforge.contract.sentence import Sentence
 
 Words = Annotated[str, Field(max_length=500)]
 
@@ -52,7 +53,7 @@ class GpuDetail(Answer):
     series: str | None = None
     memory_bytes: int | None = None
     state: str
-    why: str = ""
+    why: Sentence = ""
     holder: HolderView | None = None
 
 
@@ -76,7 +77,7 @@ class NodeDetail(Answer):
     fleet: str
     state: str = "active"
     status: str
-    why: str = ""
+    why: Sentence = ""
     hostname: str | None = None
     advertise: str | None = None
     version: str | None = None
@@ -94,7 +95,7 @@ class NodeDetail(Answer):
     disk_free_bytes: int | None = None
     disk_total_bytes: int | None = None
     gpus: tuple[GpuDetail, ...] = ()
-    gpus_unknown: str = Field(default="", description="why nobody can say which GPUs it has")
+    gpus_unknown: Sentence = Field(default="", description="why nobody can say which GPUs it has")
     attempts: tuple[HolderView, ...] = ()
     pulls: tuple[PullView, ...] = ()
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from starforge.contract.api import Answer, JobView, WaitView
 from starforge.contract.jobspec import Frozen
+from starforge.contract.sentence import Sentence
 
 QueueMove = Literal["first", "last", "release"]
 """Before all other jobs, behind them, or where the job belongs by itself."""
@@ -44,7 +45,8 @@ class NodeWhy(Answer):
 
     fleet: str
     node: str = ""
-    why: str
+    why: Sentence
+    code: str | None = Field(default=None, description="of the sentence; null where it has none")
 
 
 class StartsWith(Answer):

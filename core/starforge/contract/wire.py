@@ -25,6 +25,7 @@ from starforge.errors import (
     SpecError,
     StarForgeError,
 )
+from starforge.said.sentence import Said
 
 WIRE_VERSION: Final = 1
 OLDEST_WIRE_VERSION: Final = 1
@@ -200,7 +201,7 @@ def _tag(observation: Observation) -> dict[str, object]:
             kind = "no_signal"
         case _:
             assert_never(observation)
-    return {kind: msgspec.to_builtins(observation)}
+    return {kind: msgspec.to_builtins(observation, enc_hook=_reveal)}
 
 
 def _untag(tagged: object) -> Observation:
@@ -215,6 +216,8 @@ def _untag(tagged: object) -> Observation:
 def _reveal(value: object) -> object:
     if isinstance(value, Secret):
         return value.reveal()
+    if isinstance(value, Said):
+        return str(value)  # codes are of this side's catalog: the text is what both understand
     raise Bug(f"{type(value).__name__} has no JSON form")
 
 

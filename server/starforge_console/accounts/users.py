@@ -6,6 +6,7 @@ from typing import Final
 
 from starforge.contract.launch import Secret
 from starforge.errors import InputError, NotFound
+from starforge.said.sentence import say
 from starforge.wording import describe_nearest
 from starforge_console.accounts.tokens import Issued, make_personal_token, make_sign_in_code, parse_scopes
 from starforge_console.ledger.accounts import User, add_token, add_user, list_users
@@ -13,6 +14,9 @@ from starforge_console.ledger.database import Database
 
 ADMIN: Final = "admin"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+
+MADE_HERE: Final = say("token.made_here")
+"""The label of a token that nobody named."""
 
 
 def create_user(ledger: Database, name: str, role: str, now: float) -> User:
@@ -43,7 +47,7 @@ def load_named(ledger: Database, name: str) -> User:
 def issue_token(ledger: Database, user: User, scopes: Sequence[str], days: float, now: float) -> Secret:
     """A new personal token for `user`. Raises InputError for scopes beyond the user's role."""
     granted = parse_scopes(scopes, user.role)
-    return _keep(ledger, make_personal_token(user.id, granted, "made on the console's machine", now, days), now)
+    return _keep(ledger, make_personal_token(user.id, granted, MADE_HERE, now, days), now)
 
 
 def issue_sign_in_code(ledger: Database, user: User, now: float) -> Secret:

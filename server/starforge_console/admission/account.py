@@ -1,7 +1,9 @@
 """Gate `account`: the user may submit, and has set the secrets that the job is to be given."""
 
+from collections.abc import Sequence
+
 from starforge.contract.api import RefusalView
-from starforge.wording import count_of
+from starforge.said.sentence import say
 from starforge_console.admission.gate import Snapshot, Submission, Verdict
 
 SUBMIT = "submit"
@@ -22,8 +24,8 @@ class AccountGate:
                 RefusalView(
                     code="user_inactive",
                     gate=self.name,
-                    what=f"the user {account.user} is deactivated",
-                    next_step="ask an administrator",
+                    what=say("refusal.user_inactive", user=account.user),
+                    next_step=say("refusal.user_inactive_next"),
                 )
             )
         if SUBMIT not in account.scopes:
@@ -31,21 +33,28 @@ class AccountGate:
                 RefusalView(
                     code="scope_missing",
                     gate=self.name,
-                    what=f"the token of {account.user} may not submit",
-                    why=f"its scopes are {', '.join(sorted(account.scopes)) or 'none'}",
-                    next_step="sign in with a token that has the scope 'submit'",
+                    what=say("refusal.scope", user=account.user),
+                    why=say("refusal.scope_why", scopes=", ".join(sorted(account.scopes)) or say("refusal.no_digest")),
+                    next_step=say("refusal.scope_next"),
                 )
             )
         named = submission.spec.spec.secrets
         refusals += [self._refuse_secret(account.user, name) for name in named if name not in snapshot.secrets]
-        message = f"{count_of(len(named), 'secret')}: {', '.join(named)}" if named and not refusals else ""
+        message = _say_secrets(named) if named and not refusals else ""
         return Verdict(against=against, message=message, refusals=tuple(refusals))
 
     def _refuse_secret(self, user: str, name: str) -> RefusalView:
         return RefusalView(
             code="secret_missing",
             gate=self.name,
-            what=f"the user {user} has no secret {name}",
-            why="a job is given secrets of whoever submits it, and of nobody else",
+            what=say("refusal.secret", user=user, name=name),
+            why=say("refusal.secret_why"),
             next_step=f"sf secret set {name}",
         )
+
+
+def _say_secrets(named: Sequence[str]) -> str:
+    names = ", ".join(named)
+    return (
+        say("admission.secret", names=names) if len(named) == 1 else say("admission.secrets", n=len(named), names=names)
+    )

@@ -13,6 +13,7 @@ from starforge.contract.remotes import strip_credentials
 from starforge_console.admission.decide import decide_admission, seal_record
 from starforge_console.admission.gate import Snapshot, Submission
 from starforge_console.admission.inputs import pin_inputs
+from starforge_console.admission.said import write_sentences
 from starforge_console.admission.snapshot import AdmissionSources, Snapshots
 from starforge_console.domain.images import find_pin
 from starforge_console.domain.inputs import JobInputs
@@ -149,6 +150,7 @@ def build_job(account: Account, spec: JobSpec, record: AdmissionRecord, inputs: 
         spec=spec.model_dump_json(),
         spec_digest=Digest(record.spec_digest),
         admission=record.model_dump_json(),
+        admission_said=write_sentences(record),
         fleet=spec.spec.placement.fleet,
         priority=PRIORITIES[spec.spec.placement.priority],
         pools=build_pools(spec),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from starforge.contract.api import AdmissionRecord, CheckView
 from starforge.contract.canonical import digest_json
 from starforge.contract.ids import Digest, JobId
+from starforge.said.sentence import say_list
 from starforge_console.admission.gate import Gate, Snapshot, Submission, Verdict
 from starforge_console.admission.gates import GATES
 
@@ -39,5 +40,9 @@ def _build_check(name: str, verdict: Verdict) -> CheckView:
     else:
         outcome, said = "passed", [verdict.message] if verdict.message else []
     return CheckView.model_validate(
-        {"gate": name, "outcome": outcome, "against": verdict.against, "message": "; ".join(said)}
+        {"gate": name, "outcome": outcome, "against": verdict.against, "message": _join(said)}
     )
+
+
+def _join(said: Sequence[str]) -> str:
+    return said[0] if len(said) == 1 else say_list("list.semicolon", said)

@@ -4,11 +4,11 @@ A hub that cannot be asked is an answer of its own: refused or admitted with a w
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from starforge.contract.api import RefusalView
+from starforge.said.sentence import say
 from starforge_console.admission.gate import Snapshot, Submission, Verdict
 from starforge_console.domain.inputs import (
     HUB_SCHEME,
@@ -23,48 +23,16 @@ from starforge_console.domain.inputs import (
     find_named,
 )
 
-_ADMIN: Final = "ask an administrator: the console's token at the hub is FORGE_HF_TOKEN"
-
-
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """How a standing is told. `{ref}`, `{repo}`, `{kind}` and `{hub}` are filled in."""
-
-    code: str
-    what: str
-    next_step: str
-
-
-_SAID: Final[Mapping[HubStanding, _Said]] = MappingProxyType(
+CODES: Final[Mapping[HubStanding, str]] = MappingProxyType(
     {
-        HubStanding.NOT_FOUND: _Said(
-            "hub_not_found",
-            "the console finds no {kind} {repo} at {hub}: it does not exist, or it is private",
-            "check the name; for a private one let the account of the console's token read it",
-        ),
-        HubStanding.REVISION_NOT_FOUND: _Said(
-            "hub_revision_not_found",
-            "the {kind} {repo} has no revision {revision}",
-            "name a branch, a tag or a commit that it has",
-        ),
-        HubStanding.GATED: _Said(
-            "hub_gated",
-            "the {kind} {repo} is gated, and the console's account has not been let in",
-            "ask for access at {hub}/{repo} with the account of the console's token",
-        ),
-        HubStanding.FORBIDDEN: _Said("hub_forbidden", "the console's account may not read the {kind} {repo}", _ADMIN),
-        HubStanding.TOKEN_REFUSED: _Said("hub_token_refused", "{hub} refuses the console's token", _ADMIN),
-        HubStanding.DISTURBED: _Said("hub_disturbed", "{hub} cannot answer for {ref} now", "submit again later"),
-        HubStanding.BLOCKED: _Said(
-            "hub_blocked",
-            "something between the console and {hub} refuses to pass the question for {ref} on",
-            "ask an administrator to look at the proxy's rules, or at FORGE_HF_ENDPOINT",
-        ),
-        HubStanding.SILENT: _Said(
-            "hub_silent",
-            "{hub} did not answer for {ref}",
-            "submit again; without a way to it, name a path below a data root instead",
-        ),
+        HubStanding.NOT_FOUND: "hub_not_found",
+        HubStanding.REVISION_NOT_FOUND: "hub_revision_not_found",
+        HubStanding.GATED: "hub_gated",
+        HubStanding.FORBIDDEN: "hub_forbidden",
+        HubStanding.TOKEN_REFUSED: "hub_token_refused",
+        HubStanding.DISTURBED: "hub_disturbed",
+        HubStanding.BLOCKED: "hub_blocked",
+        HubStanding.SILENT: "hub_silent",
     }
 )
 
@@ -87,26 +55,55 @@ class HuggingFaceGate:
                 against.append(f"{member}: {describe_input(HubInput(ref, answer.commit))}")
             elif answer.standing in UNANSWERED and snapshot.hub_unanswered == "warn":
                 refusal = self._refuse(member, ref, answer, snapshot.hub_endpoint)
-                warnings.append(f"{refusal.what} ({refusal.why}): it is fetched once that can be asked")
+                warnings.append(say("admission.hub_later", what=refusal.what, why=refusal.why))
             else:
                 refusals.append(self._refuse(member, ref, answer, snapshot.hub_endpoint))
         return Verdict(against="; ".join(against), warnings=tuple(warnings), refusals=tuple(refusals))
 
     def _refuse(self, member: str, ref: HubRef, answer: HubAnswer, hub: str) -> RefusalView:
-        said = _SAID[answer.standing]
-        values = {"ref": str(ref), "repo": ref.repo, "kind": ref.kind, "revision": ref.revision, "hub": hub}
+        what, next_step = _tell(answer.standing, ref, hub)
         return RefusalView(
-            code=said.code,
+            code=CODES[answer.standing],
             gate=self.name,
-            what=f"{member}: {said.what.format_map(values)}",
+            what=say("refusal.of_member", member=member, what=what),
             why=answer.why,
-            next_step=said.next_step.format_map(values),
+            next_step=next_step,
         )
 
     def _refuse_malformed(self, member: str, text: str) -> RefusalView:
         return RefusalView(
             code="hub_malformed",
             gate=self.name,
-            what=f"{member}: {text!r} names nothing at a hub",
-            next_step="write hf://OWNER/NAME or hf://OWNER/NAME@REVISION",
+            what=say("refusal.of_member", member=member, what=say("refusal.hub_malformed", text=repr(text))),
+            next_step=say("refusal.hub_malformed_next"),
         )
+
+
+def _tell(standing: HubStanding, ref: HubRef, hub: str) -> tuple[str, str]:
+    """What is said of a reference that stands so, and what is advised."""
+    kind, repo = ref.kind, ref.repo
+    match standing:
+        case HubStanding.NOT_FOUND:
+            what, next_step = (
+                say("refusal.hub_not_found", kind=kind, repo=repo, hub=hub),
+                say("refusal.hub_not_found_next"),
+            )
+        case HubStanding.REVISION_NOT_FOUND:
+            what = say("refusal.hub_revision", kind=kind, repo=repo, revision=str(ref.revision))
+            next_step = say("refusal.hub_revision_next")
+        case HubStanding.GATED:
+            what, next_step = (
+                say("refusal.hub_gated", kind=kind, repo=repo),
+                say("refusal.hub_gated_next", hub=hub, repo=repo),
+            )
+        case HubStanding.FORBIDDEN:
+            what, next_step = say("refusal.hub_forbidden", kind=kind, repo=repo), say("refusal.hub_token_next")
+        case HubStanding.TOKEN_REFUSED:
+            what, next_step = say("refusal.hub_token", hub=hub), say("refusal.hub_token_next")
+        case HubStanding.DISTURBED:
+            what, next_step = say("refusal.hub_disturbed", hub=hub, ref=str(ref)), say("refusal.hub_disturbed_next")
+        case HubStanding.BLOCKED:
+            what, next_step = say("refusal.hub_blocked", hub=hub, ref=str(ref)), say("refusal.hub_blocked_next")
+        case _:
+            what, next_step = say("refusal.hub_silent", hub=hub, ref=str(ref)), say("refusal.hub_silent_next")
+    return what, next_step

@@ -6,6 +6,7 @@ says.
 
 from starforge.contract.api import RefusalView
 from starforge.errors import SpecError
+from starforge.said.sentence import say
 from starforge_console.admission.gate import Snapshot, Submission, Verdict
 from starforge_console.admission.images import find_match, parse_image, suggest_image
 from starforge_console.domain.images import (
@@ -46,8 +47,11 @@ class ImageGate:
             return Verdict(against=f"{pattern}; {question.registry}", message=known)
         refusal = self._build_refusal(text, question, answer)
         if isinstance(answer, NotAnswered) and snapshot.image_unanswered == "warn":
-            then = "it may not exist" if question.digest else "each attempt runs what the tag means by then"
-            return Verdict(against=pattern, message=text, warnings=(f"{refusal.what} ({refusal.why}): {then}",))
+            told = {"what": refusal.what, "why": refusal.why}
+            warning = (
+                say("admission.image_doubted", **told) if question.digest else say("admission.image_moves", **told)
+            )
+            return Verdict(against=pattern, message=text, warnings=(warning,))
         return Verdict(against=pattern, refusals=(refusal,))
 
     def _build_refusal(
@@ -57,25 +61,25 @@ class ImageGate:
         login = f"sf admin registry set {registry} --username NAME"
         match answer:
             case NoSuchTag():
-                code, what = "image_not_found", f"{registry} has no image {text}"
-                next_step = "name a repository and a tag that it has, or push the image first"
+                code, what = "image_not_found", say("refusal.image_none", registry=registry, image=text)
+                next_step = say("refusal.image_none_next")
             case Denied(had_login=True):
-                code, what = "image_denied", f"{registry} does not let the console's account read {text}"
-                next_step = f"compare the name; if it is right, an administrator renews the login: {login}"
+                code, what = "image_denied", say("refusal.image_account", registry=registry, image=text)
+                next_step = say("refusal.image_account_next", command=login)
             case Denied():
-                code, what = "image_denied", f"{registry} does not let the console read {text}"
-                next_step = f"compare the name; for a private one an administrator gives the console a login: {login}"
+                code, what = "image_denied", say("refusal.image_denied", registry=registry, image=text)
+                next_step = say("refusal.image_denied_next", command=login)
             case NotAnswered():
-                code, what = "image_unresolved", f"{registry} could not be asked for {text}"
-                next_step = "submit again later; an administrator may look at the registry, or at FORGE_IMAGE_RESOLVE"
+                code, what = "image_unresolved", say("admission.image_unasked", registry=registry, image=text)
+                next_step = say("refusal.image_silent_next")
         return RefusalView(code=code, gate=self.name, what=what, why=answer.why, next_step=next_step)
 
     def _refuse_unlisted(self, text: str, snapshot: Snapshot) -> RefusalView:
         return RefusalView(
             code="image_not_allowed",
             gate=self.name,
-            what=f"the image {text} is not allowed here",
-            why="no pattern of the allow-list matches it",
+            what=say("refusal.image_unlisted", image=text),
+            why=say("refusal.image_unlisted_why"),
             next_step=suggest_image(text, snapshot.images),
         )
 

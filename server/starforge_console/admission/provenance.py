@@ -9,6 +9,7 @@ from starforge.contract.api import RefusalView
 from starforge.contract.canonical import Json, digest_json
 from starforge.contract.ids import Digest
 from starforge.errors import SpecError
+from starforge.said.sentence import say
 from starforge_console.admission.gate import Snapshot, Submission, Verdict
 
 FILES_SHOWN = 10
@@ -25,7 +26,7 @@ class ProvenanceGate:
         warnings = list(_warn(submission))
         workspace = submission.spec.spec.workspace
         if snapshot.blob_bytes is None and submission.is_trial:
-            warnings.append(f"the workspace {workspace.digest} is not here yet: it is to be uploaded before the job")
+            warnings.append(say("admission.no_workspace", digest=workspace.digest))
         refusals = [
             *self._check_dirty(submission),
             *self._check_explanation(submission),
@@ -47,26 +48,25 @@ class ProvenanceGate:
             RefusalView(
                 code="workspace_dirty",
                 gate=self.name,
-                what="the workspace has changes that no commit holds",
-                why=", ".join(shown) + (f" and {more} more" if more > 0 else ""),
-                next_step="commit them, or submit with --allow-dirty",
+                what=say("refusal.dirty"),
+                why=say("refusal.dirty_more", files=", ".join(shown), n=more) if more > 0 else ", ".join(shown),
+                next_step=say("refusal.dirty_next"),
             )
         ]
 
     def _check_explanation(self, submission: Submission) -> list[RefusalView]:
-        provenance, next_step = submission.spec.spec.provenance, "pack and submit it again; 'sf submit' does both"
+        provenance, next_step = submission.spec.spec.provenance, say("refusal.pack_next")
         refusals = []
         if submission.difference is not None and not provenance.dirty:
-            what, why = "a difference came along", "the submission says that the tree is what its commit holds"
+            what, why = say("refusal.difference"), say("refusal.difference_why")
             refusals.append(self._refuse("difference_unasked", what, why, next_step))
         if submission.config is None:
             return refusals
         told, found = provenance.config_digest, _find_digest(submission.config)
         if found != told:
-            what = (
-                f"the settings that came along have digest {found or 'none: they cannot be written as canonical JSON'}"
-            )
-            refusals.append(self._refuse("config_differs", what, f"the submission says {told or 'none'}", next_step))
+            what = say("refusal.config", digest=found or say("refusal.config_none"))
+            why = say("refusal.config_why", digest=told or say("refusal.no_digest"))
+            refusals.append(self._refuse("config_differs", what, why, next_step))
         return refusals
 
     def _check_blob(self, submission: Submission, snapshot: Snapshot) -> list[RefusalView]:
@@ -74,13 +74,13 @@ class ProvenanceGate:
         if snapshot.blob_bytes is None:
             if submission.is_trial:
                 return []
-            what, why = f"the workspace {workspace.digest} was not uploaded", ""
+            what, why = say("refusal.workspace", digest=workspace.digest), ""
         elif snapshot.blob_bytes != workspace.bytes:
-            what = f"the workspace {workspace.digest} has {snapshot.blob_bytes} bytes"
-            why = f"the submission says {workspace.bytes}"
+            what = say("refusal.workspace_bytes", digest=workspace.digest, bytes=snapshot.blob_bytes)
+            why = say("refusal.workspace_says", bytes=workspace.bytes)
         else:
             return []
-        next_step = "upload it, then submit again; 'sf submit' does both"
+        next_step = say("refusal.workspace_next")
         return [self._refuse("workspace_missing", what, why, next_step)]
 
     def _refuse(self, code: str, what: str, why: str, next_step: str) -> RefusalView:
@@ -90,17 +90,17 @@ class ProvenanceGate:
 def _warn(submission: Submission) -> Iterator[str]:
     provenance = submission.spec.spec.provenance
     if provenance.commit is None:
-        yield "the workspace has no commit: only its digest says what ran"
+        yield say("admission.no_commit")
     if submission.lost_credentials:
-        yield "the address of the remote came with credentials, or with a query: they are not kept"
+        yield say("admission.credentials")
     if not provenance.dirty or not submission.allow_dirty:
         return
     if submission.again is None:
-        yield "the tree has changes that no commit holds"
+        yield say("admission.dirty")
     else:
-        yield f"the tree has changes that no commit holds: allowed for {submission.again}, and again"
+        yield say("admission.dirty_again", job=submission.again)
     if submission.difference is None and submission.again is None:
-        yield "the difference from the commit did not come along: the packed workspace alone shows the changes"
+        yield say("admission.no_difference")
 
 
 def _find_digest(config: Mapping[str, Json]) -> Digest | None:

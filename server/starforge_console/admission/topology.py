@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from starforge.contract.api import RefusalView
 from starforge.contract.launch import PoolRequest
+from starforge.said.sentence import say
 from starforge.wording import describe_nearest
 from starforge_console.admission.gate import FleetState, Snapshot, Submission, Verdict
 from starforge_console.domain.placement import Fit, decide_fit
@@ -30,9 +31,9 @@ class TopologyGate:
         unsure = {fleet: fit.unknown for fleet, fit in answers.items() if fit.unknown}
         against = f"fleets {', '.join(answers)}"
         if able:
-            return Verdict(against=against, message=f"fits {', '.join(able)}")
+            return Verdict(against=against, message=say("admission.fits", fleets=", ".join(able)))
         if unsure:
-            warnings = tuple(f"fleet {fleet}: {why}" for fleet, why in unsure.items())
+            warnings = tuple(say("admission.fleet", fleet=fleet, why=why) for fleet, why in unsure.items())
             return Verdict(against=against, warnings=warnings)
         return Verdict(against=against, refusals=tuple(self._refuse(*answer) for answer in answers.items()))
 
@@ -40,21 +41,22 @@ class TopologyGate:
         return RefusalView(
             code="never_fits",
             gate=self.name,
-            what=f"fleet {fleet} can never run this",
+            what=say("refusal.fits", fleet=fleet),
             why=fit.never,
-            next_step="ask for less, or name another fleet",
+            next_step=say("refusal.fits_next"),
         )
 
     def _refuse_no_fleet(self, asked: str | None, snapshot: Snapshot) -> RefusalView:
         if asked is None:
-            what, next_step = "this console has no fleet", "ask an administrator to create one"
+            what: str = say("refusal.no_fleet")
+            next_step: str = say("refusal.no_fleet_next")
         else:
-            what = f"there is no fleet {asked!r}"
+            what = say("refusal.fleet_unknown", name=repr(asked))
             next_step = describe_nearest(asked, [state.fleet.name for state in snapshot.fleets])
         return RefusalView(code="fleet_unknown", gate=self.name, what=what, next_step=next_step)
 
 
 def _ask(state: FleetState, pools: Sequence[PoolRequest]) -> tuple[str, Fit]:
     if state.capabilities is None:
-        return state.fleet.name, Fit(unknown=f"no backend of kind {state.fleet.kind} is served yet")
+        return state.fleet.name, Fit(unknown=say("admission.no_backend", kind=state.fleet.kind))
     return state.fleet.name, decide_fit(pools, state.view, state.capabilities)

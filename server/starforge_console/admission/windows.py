@@ -1,5 +1,6 @@
 """Gate `windows`: when fleet, team and profiles may run. It refuses nothing: windows are changed while jobs wait."""
 
+from starforge.said.sentence import say
 from starforge_console.admission.gate import Snapshot, Submission, Verdict
 from starforge_console.domain.opening import Asker, describe_instant
 from starforge_console.domain.pools import build_pools
@@ -19,16 +20,13 @@ class WindowsGate:
         if fleet is None:
             bound += [one for name in served for one in windows.bind_fleet(name)]
         if not bound:
-            return Verdict(message="none binds it")
+            return Verdict(message=say("admission.none_binds"))
         against = ", ".join(str(one.of) for one in bound)
         start = windows.find_start(Asker(user_id, fleet, pools, lifecycle.grace_s), served, snapshot.now)
         if start is None:
-            never = (
-                f"it never starts: the windows of {against} are not open together for longer than the"
-                f" {lifecycle.grace_s:g} s that its end may take; ask an administrator for other hours"
-            )
+            never = say("admission.never_opens", windows=against, s=f"{lifecycle.grace_s:g}")
             return Verdict(against=against, warnings=(never,))
         if start > snapshot.now:
             when = describe_instant(start, bound[0].window.zone)
-            return Verdict(against=against, warnings=(f"it waits in the queue: it may start {when}",))
-        return Verdict(against=against, message="open")
+            return Verdict(against=against, warnings=(say("admission.waits", why=say("window.start", at=when)),))
+        return Verdict(against=against, message=say("admission.open"))

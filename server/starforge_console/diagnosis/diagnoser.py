@@ -11,6 +11,7 @@ from starforge.contract.ids import AttemptId
 from starforge.contract.states import Reason
 from starforge.diagnosis.answer import RULES_VERSION, Diagnosis, Ending, KnownExit
 from starforge.diagnosis.diagnose import diagnose_window
+from starforge.said.sentence import Said
 from starforge_console.clock import Clock
 from starforge_console.diagnosis.logs import PartReader, load_window
 from starforge_console.domain.masking import Words, mask_text
@@ -73,7 +74,8 @@ class Diagnoser:
         kept = KeptDiagnosis(rules_version=RULES_VERSION, at=self.clock.now(), answer=found.to_json())
         await self.ledger.write(lambda c: keep_diagnosis(c, attempt, kept))
         if found.is_diagnosed and ending.reason in _TOLD_BY_LOG:
-            await self.ledger.write(lambda c: note_diagnosis(c, ending, found.summary))
+            cause = Said(found.summary, f"diagnosis.{found.kind}", found.facts)
+            await self.ledger.write(lambda c: note_diagnosis(c, ending, cause))
         return kept
 
     async def find(self, attempt: AttemptId, *, has_log: bool = True) -> KeptDiagnosis | None:

@@ -9,9 +9,10 @@ from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import PoolRequest
 from starforge.hardware.series import matches
+from starforge.said.sentence import say
 from starforge_console.domain.job import JobInFlight
 
-UNKNOWN_HOLDER: Final = "held by a container that belongs to no running job of this console"
+UNKNOWN_HOLDER: Final = say("room.held_unknown")
 
 
 def claim_targets(view: FleetView, in_flight: Sequence[JobInFlight]) -> FleetView:

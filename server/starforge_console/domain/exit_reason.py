@@ -18,17 +18,18 @@ from starforge.contract.capsule import (
 )
 from starforge.contract.observation import Exit
 from starforge.contract.states import FREE_OF_CHARGE, DesiredState, Reason
+from starforge.said.sentence import say
 from starforge_console.domain.wishes import confirmed_end
 
 SIGKILL_CODE: Final = 137
 SIGTERM_CODE: Final = 143
 LOST_CODE: Final = 255
 
-_SIGNALS: Final = {SIGKILL_CODE: "killed with signal 9", SIGTERM_CODE: "ended by signal 15"}
+_SIGNALS: Final = {SIGKILL_CODE: say("exit.killed"), SIGTERM_CODE: say("exit.ended")}
 _BEFORE_START: Final = {
-    EXIT_CAPSULE_CHANGED: "the capsule was changed after it was made",
-    EXIT_NO_PYTHON: "the image has no usable Python (3.8 or newer)",
-    EXIT_REQUIREMENTS: "the image does not meet the recipe's requirements",
+    EXIT_CAPSULE_CHANGED: say("exit.capsule_changed"),
+    EXIT_NO_PYTHON: say("exit.no_python"),
+    EXIT_REQUIREMENTS: say("exit.requirements"),
 }
 
 
@@ -106,7 +107,7 @@ def _after_our_wish(evidence: ExitEvidence) -> ExitReason | None:
     if evidence.record is not None and _ended_by_itself(evidence, evidence.record):
         return None
     reason = confirmed_end(evidence.desired, evidence.wished_for)
-    return _reason(evidence, reason, Category.STOPPED, "ended as it was asked to")
+    return _reason(evidence, reason, Category.STOPPED, say("exit.as_asked"))
 
 
 def _ended_by_itself(evidence: ExitEvidence, record: ExitRecord) -> bool:
@@ -124,7 +125,7 @@ def _ended_at_the_limit(evidence: ExitEvidence) -> ExitReason | None:
     record = evidence.record
     if record is not None and record.code == 0 and (record.complete or record.term_received_at is None):
         return None
-    return _reason(evidence, Reason.MAX_RUNTIME, Category.STOPPED, "its time limit was over; the backend ended it")
+    return _reason(evidence, Reason.MAX_RUNTIME, Category.STOPPED, say("exit.limit_by_backend"))
 
 
 def _lost_exit(evidence: ExitEvidence) -> ExitReason | None:
@@ -132,14 +133,12 @@ def _lost_exit(evidence: ExitEvidence) -> ExitReason | None:
         return None
     record = evidence.record
     if record is None:
-        return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "the engine lost the exit; no record")
+        return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, say("exit.lost"))
     if record.code != 0 and record.term_received_at is None:
         return _port_taken(evidence) or _before_the_start(evidence) or _by_the_limit(evidence) or _nonzero(evidence)
     if record.code == 0 and record.complete:
-        return _reason(evidence, Reason.EXITED_ZERO, Category.NONE, "complete; the engine lost the exit")
-    return _reason(
-        evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "the engine lost the exit and the job was not complete"
-    )
+        return _reason(evidence, Reason.EXITED_ZERO, Category.NONE, say("exit.lost_complete"))
+    return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, say("exit.lost_incomplete"))
 
 
 def _zero(evidence: ExitEvidence) -> ExitReason | None:
@@ -147,16 +146,12 @@ def _zero(evidence: ExitEvidence) -> ExitReason | None:
         return None
     record = evidence.record
     if record is None:
-        return _reason(
-            evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "exit code 0, but the runner left no exit record"
-        )
+        return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, say("exit.zero_unrecorded"))
     if record.code != 0:
         return None  # the record may worsen what the engine says, and does
     if record.term_received_at is not None and not record.complete:
-        return _reason(
-            evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "ended by a TERM that nobody asked for, not complete"
-        )
-    return _reason(evidence, Reason.EXITED_ZERO, Category.NONE, "exit code 0")
+        return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, say("exit.term_incomplete"))
+    return _reason(evidence, Reason.EXITED_ZERO, Category.NONE, say("exit.zero"))
 
 
 def _port_taken(evidence: ExitEvidence) -> ExitReason | None:
@@ -164,7 +159,7 @@ def _port_taken(evidence: ExitEvidence) -> ExitReason | None:
     record = evidence.record
     if record is None or record.reason != "port_taken" or record.started_at is not None:
         return None
-    told = record.message or "a port that the attempt was given is taken"
+    told = record.message or say("exit.port_taken")
     return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, told)
 
 
@@ -179,7 +174,7 @@ def _before_the_start(evidence: ExitEvidence) -> ExitReason | None:
 def _by_the_limit(evidence: ExitEvidence) -> ExitReason | None:
     if evidence.record is None or evidence.record.reason != "max_runtime":
         return None
-    return _reason(evidence, Reason.MAX_RUNTIME, Category.STOPPED, "its time limit was reached")
+    return _reason(evidence, Reason.MAX_RUNTIME, Category.STOPPED, say("exit.limit"))
 
 
 def _out_of_memory(evidence: ExitEvidence) -> ExitReason | None:
@@ -192,7 +187,7 @@ def _out_of_memory(evidence: ExitEvidence) -> ExitReason | None:
         evidence,
         Reason.OUT_OF_MEMORY,
         Category.OUT_OF_MEMORY,
-        "the kernel killed it for memory" if killed else "a process of it was killed for memory",
+        say("exit.memory") if killed else say("exit.memory_part"),
         Confidence.SURE if killed else Confidence.LIKELY,
     )
 
@@ -200,9 +195,9 @@ def _out_of_memory(evidence: ExitEvidence) -> ExitReason | None:
 def _unwished_end(evidence: ExitEvidence) -> ExitReason | None:
     record, engine = evidence.record, evidence.engine
     if record is not None and record.term_received_at is not None:
-        return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "ended by a TERM that nobody asked for")
+        return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, say("exit.term"))
     if record is None and _code(evidence) in {SIGKILL_CODE, SIGTERM_CODE} and _engine_restarted(engine):
-        return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, "killed by a restart of the engine")
+        return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, say("exit.engine_restarted"))
     return None
 
 
@@ -212,7 +207,7 @@ def _nonzero(evidence: ExitEvidence) -> ExitReason:
     if untold:
         return _reason(evidence, Reason.EXITED_NONZERO, Category.UNKNOWN, untold, Confidence.UNKNOWN)
     if evidence.record is None and code == EXIT_UNRECORDED:
-        text = "it ended with 0 and made its own folder unusable: the exit record could not be written"
+        text = say("exit.record_unwritten")
         return _reason(evidence, Reason.EXITED_NONZERO, Category.USER_ERROR, text)
     return _reason(evidence, Reason.EXITED_NONZERO, Category.USER_ERROR, _tell_end(evidence.record, code))
 
@@ -220,8 +215,8 @@ def _nonzero(evidence: ExitEvidence) -> ExitReason:
 def _tell_end(record: ExitRecord | None, code: int | None) -> str:
     """What the runner says of the end; else the exit code, and the line of the output that tells most."""
     if record is None or record.last_line is None:
-        return (record.message if record is not None else None) or f"exit code {code}"
-    return record.message or f"exit code {code}: {record.last_line}"
+        return (record.message if record is not None else None) or say("exit.code", code=str(code))
+    return record.message or say("exit.code_line", code=str(code), line=record.last_line)
 
 
 def _find_untold(evidence: ExitEvidence, code: int | None) -> str:
@@ -229,9 +224,9 @@ def _find_untold(evidence: ExitEvidence, code: int | None) -> str:
     if evidence.record is not None:
         return ""
     if code in _SIGNALS:
-        return f"{_SIGNALS[code]}, and nothing says by whom"
+        return _SIGNALS[code]
     if code == LOST_CODE and evidence.engine is not None and evidence.engine.engine_started_at is None:
-        return "255 is a job's own code, or what an engine says of an exit that it lost; nothing says which"
+        return say("exit.untold_255")
     return ""
 
 

@@ -78,8 +78,12 @@ class Words:
 
 
 def mask_text(text: str, secrets: Words) -> str:
-    """`text` with every one of `secrets`, and whatever has the shape of a token, replaced."""
-    return _SHAPES.sub(MASK, secrets.hide(text))
+    """`text` with every one of `secrets`, and whatever has the shape of a token, replaced; itself where it has none.
+
+    A sentence whose text holds a secret loses its code and the values, in which the secret stands.
+    """
+    masked = _SHAPES.sub(MASK, secrets.hide(text))
+    return text if masked == text else masked
 
 
 def mask_record(record: ExitRecord, secrets: Words) -> ExitRecord:

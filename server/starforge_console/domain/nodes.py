@@ -9,13 +9,14 @@ from itertools import count
 from typing import Final
 
 from starforge.contract.addresses import split_address
+from starforge.said.sentence import say
 
 LONGEST_NAME: Final = 40
 AWAY_AFTER_S: Final = 30.0
 """Three heartbeats: after such a silence a machine is away, its GPUs show as blocked, and nothing is placed there."""
 DRAINED: Final = "drained"
 """Said where an administrator gave no reason."""
-NOT_TRIED: Final = "the console has not called it yet"
+NOT_TRIED: Final = say("host.not_tried")
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -76,7 +77,7 @@ class Standing:
         """Why nothing is placed there, for whoever does not see the status; empty when jobs are placed."""
         if self.status is not NodeStatus.DRAINING:
             return self.why
-        return "draining: it takes no new jobs" + (f" ({self.why})" if self.why not in {"", DRAINED} else "")
+        return say("host.draining") if self.why in {"", DRAINED} else say("host.draining_why", why=self.why)
 
 
 def is_away(heard_s: float | None) -> bool:
@@ -90,21 +91,20 @@ def decide_standing(facts: NodeFacts) -> Standing:
     silent = is_away(heard_s)
     status, why = NodeStatus.READY, ""
     if facts.wanted is NodeState.REMOVED:
-        status, why = NodeStatus.REMOVED, "removed from the fleet"
+        status, why = NodeStatus.REMOVED, say("host.removed")
     elif facts.wanted is NodeState.LOST:
-        status, why = NodeStatus.LOST, "marked lost: its attempts run elsewhere"
+        status, why = NodeStatus.LOST, say("host.lost")
     elif heard_s is None:
-        told = "no heartbeat was heard since the console started"
-        status, why = NodeStatus.JOINING, f"{told}; {reach}" if reach else told
+        status, why = NodeStatus.JOINING, say("host.unheard_why", why=reach) if reach else say("host.unheard")
     elif silent:
-        status, why = NodeStatus.AWAY, f"no heartbeat for {heard_s:.0f} s"
+        status, why = NodeStatus.AWAY, say("host.silent", s=f"{heard_s:.0f}")
     elif facts.two_daemons:
-        why = "two daemons with one identity: end one, then run 'forgelet join' on the machine that stays"
+        why = say("host.superseded")
         status = NodeStatus.SUPERSEDED
     elif reach is None:
         status, why = NodeStatus.JOINING, NOT_TRIED
     elif reach:
-        status, why = NodeStatus.UNREACHABLE, f"unreachable from console: {reach}"
+        status, why = NodeStatus.UNREACHABLE, say("host.unreachable", why=reach)
     elif facts.wanted is NodeState.DRAINING:
         status, why = NodeStatus.DRAINING, facts.drained_why
     elif facts.unfit:
@@ -132,10 +132,7 @@ def explain_unreachable(why: str, advertise: str, joined_from: str) -> str:
     # A name says nothing about where a join may come from.
     if not why or advertised is None or seen is None or advertised == seen:
         return why
-    return (
-        f"{why}; it joined from {joined_from} and advertises {advertise}: NAT? Forward a port to it and join again"
-        " with --advertise HOST:PORT"
-    )
+    return say("host.nat", why=why, joined_from=joined_from, advertise=advertise)
 
 
 def _find_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

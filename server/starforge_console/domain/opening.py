@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from starforge.contract.launch import PoolRequest
 from starforge.hardware.series import FAMILIES
+from starforge.said.sentence import say
 from starforge_console.domain.job import QueuedJob
 from starforge_console.domain.waiting import WaitReason, explain_unlimited
 from starforge_console.domain.window_syntax import DAYS
@@ -100,9 +101,6 @@ class Windows:
 
 _Shape = tuple[int, tuple[PoolRequest, ...], str | None, float]
 """All that windows look at of a queued job."""
-_NEVER: Final = (
-    "never, for it is not open again with all others that bind the job; ask an administrator for other hours"
-)
 _NOWHERE: Final[Mapping[str, WaitReason]] = MappingProxyType({})
 
 
@@ -130,14 +128,26 @@ def explain_closed(closed: Bound, start: float | None, at: float, grace_s: float
     The text is the same for as long as the same holds, so that a job that waits is written down once.
     """
     zone = closed[0].window.zone
+    when = say("window.start", at=describe_instant(start, zone)) if start is not None else say("window.never")
     closes = [one for one in closed if is_open([one.window], at)]
     if len(closes) == len(closed):
         end = min(close for one in closes if (close := find_close([one.window], at)) is not None)
-        why = f"closes {describe_instant(end, zone)}, and a job begins to end {grace_s:g} s before that"
+        why = say("window.closing", at=describe_instant(end, zone), grace=f"{grace_s:g}", when=when)
     else:
-        why = "is closed"
-    when = f"it may start {describe_instant(start, zone)}" if start is not None else _NEVER
-    return WaitReason(f"{why}: {when}", tuple(f"the window of {one.of}" for one in closed))
+        why = say("window.closed", when=when)
+    return WaitReason(why, tuple(say_window(one.of) for one in closed))
+
+
+def say_window(of: WindowOf) -> str:
+    """The window, by whose it is."""
+    match of.kind:
+        case "fleet":
+            whose = say("window.fleet", name=of.name)
+        case "team":
+            whose = say("window.team", name=of.name)
+        case "profile":
+            whose = say("window.profile", name=of.name)
+    return say("window.of", whose=whose)
 
 
 def explain_lost(lost: Bound) -> WaitReason:

@@ -26,6 +26,7 @@ from starforge.contract.executor import (
 from starforge.contract.ids import AttemptId, job_of
 from starforge.contract.launch import PoolRequest
 from starforge.hardware.series import matches
+from starforge.said.sentence import say, say_list
 
 ONE_NODE: Final = Capabilities(multi_node=False, pools=False, live_logs=True)
 """What a fleet can do whose jobs fit one machine each."""
@@ -34,6 +35,13 @@ _HOLDERS_NAMED: Final = 5
 _SMALL_FLEET: Final = 3
 """So many machines at most name the jobs that hold them; of more, those that say the same are told as one."""
 _GIB = 1024**3
+_GPU_STATES: Final = {
+    GpuState.FREE: say("gpu.free"),
+    GpuState.HELD: say("gpu.held"),
+    GpuState.FOREIGN: say("gpu.foreign"),
+    GpuState.BLOCKED: say("gpu.blocked"),
+    GpuState.QUARANTINED: say("gpu.quarantined"),
+}
 _ROUNDING = 1e-6
 
 
@@ -86,7 +94,7 @@ def decide_fit(pools: Sequence[PoolRequest], view: FleetView | None, capabilitie
     if unfit:
         return Fit(never=unfit)
     if view is None:
-        return Fit(unknown="its machines have not answered yet, so it is not known whether the job fits")
+        return Fit(unknown=say("fit.unanswered"))
     answers = [_decide_pool(pool, view) for pool in pools]
     return next((fit for fit in answers if fit.never), None) or next((fit for fit in answers if fit.unknown), Fit())
 
@@ -95,9 +103,9 @@ def _explain_shape(pools: Sequence[PoolRequest], capabilities: Capabilities) -> 
     """Why this kind of fleet runs nothing of that shape, whatever its machines have; empty when it does."""
     nodes = sum(pool.nodes for pool in pools)
     if len(pools) != 1 and not capabilities.pools:
-        return f"a fleet of this kind runs one pool, and {len(pools)} are asked"
+        return say("fit.pools", n=len(pools))
     if nodes != 1 and not capabilities.multi_node:
-        return f"a fleet of this kind runs a job on one node, and {nodes} are asked"
+        return say("fit.nodes", n=nodes)
     return ""
 
 
@@ -107,35 +115,36 @@ def _decide_pool(pool: PoolRequest, view: FleetView) -> Fit:
     if len(possible) >= pool.nodes + len(doubts):
         return Fit()
     if len(possible) >= pool.nodes:
-        return Fit(unknown=f"it is not known whether pool {pool.name} fits: {doubts[0]}")
+        return Fit(unknown=say("fit.pool_unknown", pool=pool.name, why=doubts[0]))
     why = _explain_never(pool, view, len(possible))
     if view.complete:
         return Fit(never=why)
-    return Fit(unknown=f"{why}; some machines did not answer ({view.why_not or 'no reason known'})")
+    return Fit(unknown=say("fit.some_silent", why=why, silent=view.why_not or say("room.no_reason")))
 
 
 def _explain_never(pool: PoolRequest, view: FleetView, possible: int) -> str:
     """What the machine lacks that comes nearest, or how many machines there are of those that are asked for."""
     if not view.nodes:
-        return "it has no machine"
+        return say("fit.no_machine")
     if possible:
-        return f"pool {pool.name} asks for {pool.nodes} nodes, and {possible} could take a share of it"
+        return say("fit.few_nodes", pool=pool.name, nodes=pool.nodes, possible=possible)
     largest = max(view.nodes, key=lambda node: (_count_fitting(pool, node), node.cpus, node.memory_bytes))
     share = _share_on(pool, largest)
     match _find_shortage(pool, largest, _room_when_empty(pool, largest)):
         case _Short.GPUS:
-            has, asked = str(_count_fitting(pool, largest)), f"{pool.gpus_per_node} {_name_gpus(pool)}"
+            has = str(_count_fitting(pool, largest))
+            asked = say("fit.some_gpus", n=pool.gpus_per_node, gpus=_name_gpus(pool))
         case _Short.CPUS:
-            has, asked = f"{largest.cpus:g}", f"{share.cpus:g} CPUs"
+            has, asked = f"{largest.cpus:g}", say("fit.cpus", n=f"{share.cpus:g}")
         case _:
-            has, asked = f"{_gib(largest.memory_bytes)}", f"{_gib(share.memory_bytes)} GiB of memory"
-    return f"pool {pool.name}: {asked} are asked, and {largest.name} has {has}"
+            has, asked = _gib(largest.memory_bytes), say("fit.memory", n=_gib(share.memory_bytes))
+    return say("fit.short", pool=pool.name, asked=asked, node=largest.name, has=has)
 
 
 def _find_reason(pool: PoolRequest, node: NodeView, *, names_jobs: bool) -> str:
     """Why `node` cannot take the pool now; empty when it can."""
     if not node.accepts:
-        return node.why_not or "takes no jobs now"
+        return node.why_not or say("room.none_now")
     if pool.gpus_per_node and node.gpus_unknown:
         return node.gpus_unknown
     room, share = _room_now(pool, node), _share_on(pool, node)
@@ -143,16 +152,34 @@ def _find_reason(pool: PoolRequest, node: NodeView, *, names_jobs: bool) -> str:
         case None:
             return ""
         case _Short.GPUS:
-            free = f"{room.gpus} of {_count_fitting(pool, node)} {_name_gpus(pool)} free"
-            return f"{free}, {pool.gpus_per_node} asked for{_explain_taken(pool, node)}"
+            return say(
+                "room.gpus",
+                free=str(room.gpus),
+                total=_count_fitting(pool, node),
+                gpus=_name_gpus(pool),
+                asked=pool.gpus_per_node,
+                taken=_explain_taken(pool, node),
+            )
         case _Short.CPUS:
             held = {attempt: cpus for attempt, (cpus, _) in node.held.items()} if names_jobs else {}
-            free = f"{room.cpus:.4g} of {node.cpus:g} CPUs free{_name_jobs(held, '{:.4g}'.format)}"
-            return f"{free}, {share.cpus:g} asked for{explain_cpus(pool)}"
+            return say(
+                "room.cpus",
+                free=f"{room.cpus:.4g}",
+                total=f"{node.cpus:g}",
+                held=_name_jobs(held, "{:.4g}".format),
+                asked=f"{share.cpus:g}",
+                share=explain_cpus(pool),
+            )
         case _Short.MEMORY:
             held = {attempt: size_bytes for attempt, (_, size_bytes) in node.held.items()} if names_jobs else {}
-            free = f"{_gib(room.memory_bytes)} of {_gib(node.memory_bytes)} GiB free{_name_jobs(held, _gib)}"
-            return f"{free}, {_gib(share.memory_bytes)} asked for{explain_memory(pool)}"
+            return say(
+                "room.memory",
+                free=_gib(room.memory_bytes),
+                total=_gib(node.memory_bytes),
+                held=_name_jobs(held, _gib),
+                asked=_gib(share.memory_bytes),
+                share=explain_memory(pool),
+            )
 
 
 def _name_jobs(held: Mapping[AttemptId, float], write: Callable[[float], str]) -> str:
@@ -160,26 +187,30 @@ def _name_jobs(held: Mapping[AttemptId, float], write: Callable[[float], str]) -
     largest = sorted(held.items(), key=lambda one: (-one[1], one[0]))
     words = [f"{job_of(attempt)}: {write(amount)}" for attempt, amount in largest[:_HOLDERS_NAMED]]
     more = len(largest) - len(words)
-    words += [f"{more} more"] if more > 0 else []
-    return f" (held by {'; '.join(words)})" if words else ""
+    words += [say("count.more", n=more)] if more > 0 else []
+    return say("room.held", jobs=say_list("list.semicolon", words)) if words else ""
 
 
 def _explain_taken(pool: PoolRequest, node: NodeView) -> str:
     """Who has the GPUs that are not free, and which are left out because nobody knows their series."""
     taken = [gpu for gpu in _list_fitting(pool, node) if gpu.state is not GpuState.FREE]
-    words = [f"{count} {holder}" for holder, count in Counter(map(_name_holder, taken)).items()]
+    words = [say("room.taken_by", n=count, holder=holder) for holder, count in _count_holders(taken)]
     if pool.series is not None:
         nameless = Counter(gpu.name for gpu in node.gpus if gpu.series is None)
-        words += [f"{count} more of a model without a known series: {name}" for name, count in nameless.items()]
+        words += [say("room.nameless", n=count, name=name) for name, count in nameless.items()]
     more = len(words) - _HOLDERS_NAMED
-    words = [*words[:_HOLDERS_NAMED], *([f"and {more} more reasons"] if more > 0 else [])]
-    return f" ({', '.join(words)})" if words else ""
+    words = [*words[:_HOLDERS_NAMED], *([say("room.more_reasons", n=more)] if more > 0 else [])]
+    return say("room.taken", reasons=say_list("list.comma", words)) if words else ""
+
+
+def _count_holders(taken: Iterable[GpuView]) -> Iterable[tuple[str, int]]:
+    return Counter(map(_name_holder, taken)).items()
 
 
 def _name_holder(gpu: GpuView) -> str:
     if gpu.state is GpuState.HELD:
-        return gpu.why or "held by jobs of this console"
-    return f"{gpu.state.value}: {gpu.why or 'no reason known'}"
+        return gpu.why or say("room.held_here")
+    return say("room.gpu_state", state=_GPU_STATES[gpu.state], why=gpu.why or say("room.no_reason"))
 
 
 def _find_shortage(pool: PoolRequest, node: NodeView, room: _Room) -> _Short | None:
@@ -205,7 +236,7 @@ def _room_when_empty(pool: PoolRequest, node: NodeView) -> _Room:
 
 
 def _name_gpus(pool: PoolRequest) -> str:
-    return f"{pool.series} GPUs" if pool.series else "GPUs"
+    return say("fit.series_gpus", series=pool.series) if pool.series else say("fit.any_gpus")
 
 
 def _gib(size_bytes: float) -> str:

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from starforge.contract.launch import PoolRequest
 from starforge.hardware.series import FAMILIES
+from starforge.said.sentence import say, say_list
 from starforge.wording import count_of
 from starforge_console.domain.waiting import WaitReason
 
@@ -25,7 +26,12 @@ class Holder(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name}"
+        return self.said
+
+    @property
+    def said(self) -> str:
+        """The holder in words."""
+        return say("holder.user", name=self.name) if self.kind == "user" else say("holder.team", name=self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +136,7 @@ class Usage:
         for holder, limit in limits:
             why = find_never(limit, pools) or _explain_full(limit, self.held_by(holder), gpus)
             if why:
-                holds.append(WaitReason(why, (f"quota of {holder}",)))
+                holds.append(WaitReason(why, (say("limit.of", holder=holder.said),)))
         return holds
 
 
@@ -151,23 +157,28 @@ def count_gpus(pools: Sequence[PoolRequest]) -> int:
     return sum(pool.nodes * pool.gpus_per_node for pool in pools)
 
 
+def say_gpus(count: int) -> str:
+    """So many GPUs, in words."""
+    return say("count.gpu", n=1) if count == 1 else say("count.gpus", n=count)
+
+
 def find_never(limit: Limit, pools: Sequence[PoolRequest]) -> str:
     """Why a job of these pools could not start under the limit even if nothing else ran; empty when it could."""
     gpus = count_gpus(pools)
     if limit.jobs == 0:
-        return "no job may run"
+        return say("limit.no_job")
     if limit.gpus is not None and gpus > limit.gpus:
-        return f"{count_of(gpus, 'GPU')} asked for, and at most {limit.gpus} may be held at once"
+        return say("limit.too_many", gpus=say_gpus(gpus), most=limit.gpus)
     if limit.series is None:
         return ""
-    allowed = ", ".join(sorted(limit.series)) or "none"
+    allowed = ", ".join(sorted(limit.series)) or say("limit.no_series")
     for pool in pools:
         if not pool.gpus_per_node:
             continue
         if pool.series is None:
-            return f"GPUs of any series are asked for, and allowed are {allowed}: name one of them"
+            return say("limit.any_series", allowed=allowed)
         if not _is_allowed(pool.series, limit.series):
-            return f"{pool.series} GPUs are asked for, and allowed are {allowed}"
+            return say("limit.series", series=pool.series, allowed=allowed)
     return ""
 
 
@@ -182,20 +193,19 @@ def _explain_full(limit: Limit, held: Sequence[Holding], gpus: int) -> str:
     if limit.gpus is not None and gpus and in_use + gpus > limit.gpus:
         short = in_use + gpus - limit.gpus
         who = _name_holdings([one for one in held if one.gpus])
-        return (
-            f"{in_use} of {count_of(limit.gpus, 'GPU')} in use ({who}), {gpus} asked for: "
-            f"it can start once {short} of them {'is' if short == 1 else 'are'} given back"
-        )
+        facts: dict[str, str | int] = {"used": in_use, "limit": say_gpus(limit.gpus), "who": who, "asked": gpus}
+        return say("limit.gpus_one", **facts) if short == 1 else say("limit.gpus", **facts, short=short)
     if limit.jobs is not None and len(held) >= limit.jobs:
-        return (
-            f"{len(held)} of {count_of(limit.jobs, 'job')} running or paused ({_name_holdings(held)}): "
-            f"it can start once {len(held) - limit.jobs + 1} of them ended"
-        )
+        most = say("count.job", n=1) if limit.jobs == 1 else say("count.jobs", n=limit.jobs)
+        short = len(held) - limit.jobs + 1
+        return say("limit.jobs", n=len(held), limit=most, who=_name_holdings(held), short=short)
     return ""
 
 
 def _name_holdings(held: Sequence[Holding]) -> str:
     largest = sorted(held, key=lambda one: (-one.gpus, one.job))
-    named = [f"{one.job} of {one.user}: {count_of(one.gpus, 'GPU')}" for one in largest[:_HOLDINGS_NAMED]]
+    named = [
+        say("limit.holding", job=one.job, user=one.user, gpus=say_gpus(one.gpus)) for one in largest[:_HOLDINGS_NAMED]
+    ]
     more = len(largest) - len(named)
-    return "; ".join([*named, *([f"{more} more"] if more > 0 else [])])
+    return say_list("list.semicolon", [*named, *([say("count.more", n=more)] if more > 0 else [])])

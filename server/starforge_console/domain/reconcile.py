@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 from starforge.contract.capsule import ExitRecord
 from starforge.contract.observation import Exit, Failure, Gone, NoSignal, Observation, Phase, Pull, Seen
 from starforge.contract.states import DesiredState, JobState, Reason
+from starforge.said.sentence import find_fixed, say
 from starforge.wording import describe_bytes
 from starforge_console.domain.exit_reason import Category, ExitEvidence, ExitReason, explain_exit
 from starforge_console.domain.job import JobInFlight
@@ -90,7 +91,7 @@ def decide(job: JobInFlight, observation: Observation, record: ExitRecord | None
     """
     match observation:
         case NoSignal():
-            return Wait(f"waiting for {job.attempt.target.node}: {observation.reason}")
+            return Wait(say("note.waiting", node=job.attempt.target.node, why=observation.reason))
         case Gone():
             return _decide_gone(job, observation, record)
         case Seen(phase=Phase.EXITED):
@@ -110,9 +111,9 @@ def end_of_fenced(job: JobInFlight) -> Reason:
 
 def _decide_running(job: JobInFlight, seen: Seen, now: float) -> Decision:
     if job.desired is DesiredState.RUN and _outlived(job, now):
-        return EndNow(f"its time limit of {job.max_runtime_s:g} s is over, and it did not end by itself")
+        return EndNow(say("note.overran", s=f"{job.max_runtime_s:g}"))
     reasons = _catch_up(job.state)
-    return Move(reasons=reasons, seen=seen) if reasons else Wait(seen.note or "")
+    return Move(reasons=reasons, seen=seen) if reasons else Wait(find_fixed(seen.note or ""))
 
 
 def _outlived(job: JobInFlight, now: float) -> bool:
@@ -124,17 +125,22 @@ def _outlived(job: JobInFlight, now: float) -> bool:
 
 def _decide_preparing(job: JobInFlight, seen: Seen, now: float) -> Decision:
     if job.state is JobState.SUBMITTED:
-        return Move(reasons=(Reason.LAUNCHED,), seen=seen, note=seen.note)
+        return Move(reasons=(Reason.LAUNCHED,), seen=seen, note=find_fixed(seen.note))
     if job.state is JobState.PENDING and _overdue(job, seen.pull, now):
-        return CloseDoor(reason=Reason.NODE_FAULT, note="the attempt did not start in time")
+        return CloseDoor(reason=Reason.NODE_FAULT, note=say("note.late"))
     return Wait(_progress(seen))
 
 
 def _progress(seen: Seen) -> str:
     """What people read while the attempt prepares: the backend's words, and the bytes where they are known."""
-    if seen.pull is None or seen.pull.total_bytes is None:
-        return seen.note
-    return f"{seen.note}: {describe_bytes(seen.pull.done_bytes)} of {describe_bytes(seen.pull.total_bytes)}"
+    pull, note = seen.pull, find_fixed(seen.note)
+    if pull is None:
+        return note
+    pulling = say("note.pulling", image=pull.image)
+    note = pulling if note == pulling else note
+    if pull.total_bytes is None:
+        return note
+    return say("note.bytes", note=note, done=describe_bytes(pull.done_bytes), total=describe_bytes(pull.total_bytes))
 
 
 def _overdue(job: JobInFlight, pull: Pull | None, now: float) -> bool:
@@ -184,11 +190,11 @@ def _decide_gone(job: JobInFlight, gone: Gone, record: ExitRecord | None) -> Dec
         return Wait()
     if job.desired is not DesiredState.RUN:
         ended = confirmed_end(job.desired, job.wished_for)
-        return Move(reasons=(ended,), note="nothing of it was left when it was stopped")
+        return Move(reasons=(ended,), note=say("note.nothing_left"))
     why = ExitReason(
         reason=Reason.VANISHED,
         category=Category.INFRASTRUCTURE,
-        summary="the container is gone, and it left no exit record",
+        summary=say("exit.gone"),
     )
     return Move(reasons=(Reason.VANISHED,), exit=why, note=why.summary)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from starforge.contract.executor import FleetView, NoRoom, Target
 from starforge.contract.ids import AttemptId, JobId, new_attempt_id
 from starforge.contract.launch import PoolRequest
+from starforge.said.sentence import say
 from starforge_console.domain.claims import claim
 from starforge_console.domain.fair_share import Share
 from starforge_console.domain.job import QueuedJob
@@ -209,7 +210,7 @@ class _Room:
         times = self._count_passed(head.job)
         if times < PASSED_AT_MOST:
             return False
-        why = f"kept for {head.job.id}, which {times} jobs have passed"
+        why = say("wait.kept_passed", job=head.job.id, n=times)
         self._views[fleet] = _close(self._views[fleet], head.node, why)
         return True
 
@@ -270,7 +271,7 @@ class _Room:
             delayed = promises.find_delayed(after, answer.node, ask.attempt, self._end_of(job))
             if delayed is None:
                 return answer, view
-            why = f"kept for {delayed.job.id}, which this job would delay: it could end too late"
+            why = say("wait.kept_delayed", job=delayed.job.id)
             view = _close(view, answer.node, why)
 
     def _promise(self, job: QueuedJob, ask: _Ask) -> WaitReason | None:
@@ -285,7 +286,7 @@ class _Room:
             if head.at is not None:
                 return _describe_promise(head, head.at, fleet)
             if self._keep(fleet, head):
-                return WaitReason("takes no other job until this one has started", (head.node,))
+                return WaitReason(say("wait.takes_no_other"), (head.node,))
         return None
 
     def _fleets_of(self, job: QueuedJob, views: Mapping[str, FleetView]) -> list[str]:
@@ -302,7 +303,7 @@ def _copy(releases: Sequence[Release] | None) -> list[Release] | None:
 
 def _describe_promise(head: Head, at: float, fleet: str) -> WaitReason:
     by = datetime.fromtimestamp(at, UTC)
-    return WaitReason(f"has room for it by {by:%Y-%m-%d %H:%M} UTC at the latest", (f"{fleet}/{head.node}",))
+    return WaitReason(say("wait.promised", at=f"{by:%Y-%m-%d %H:%M}"), (f"{fleet}/{head.node}",))
 
 
 def _close(view: FleetView, name: str, why: str) -> FleetView:

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from starforge.contract.executor import FleetView, NoRoom
+from starforge.said.sentence import say, say_list
 
 _REASONS_SHOWN: Final = 4
 _NODES_NAMED: Final = 3
-_NO_FLEET: Final = "there is no fleet"
-_UNSERVED: Final = "not served here any more: stop the job and submit it again for another fleet ('sf fleet ls')"
-_NEVER: Final = "could not run it if it were empty: stop the job and ask for less, or wait until a larger machine joins"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +22,7 @@ class WaitReason:
 
 def explain_unserved(fleet: str) -> WaitReason:
     """No executor serves the fleet that the job names: it was deleted, and nothing brings it back by itself."""
-    return WaitReason(_UNSERVED, (fleet,))
+    return WaitReason(say("wait.unserved"), (fleet,))
 
 
 def explain_unlimited(fleet: str) -> WaitReason:
@@ -34,29 +32,32 @@ def explain_unlimited(fleet: str) -> WaitReason:
 
 def explain_maintenance(by: str, reason: str) -> WaitReason:
     """Nothing starts until an administrator ends the maintenance."""
-    told = f"in maintenance by {by}" + (f" ({reason})" if reason else "")
-    return WaitReason(f"{told}: jobs start again once an administrator ends it", ("the console",))
+    told = say("wait.maintenance_why", by=by, why=reason) if reason else say("wait.maintenance", by=by)
+    return WaitReason(told, (say("wait.console"),))
 
 
 def explain_no_room(view: FleetView, no_room: NoRoom) -> list[WaitReason]:
     """Each reason once, with the machines that give it: of a large fleet the first ones stand for the rest."""
     if not view.nodes:
-        return [WaitReason(view.why_not or "no machine", (view.fleet,))]
+        return [WaitReason(view.why_not or say("wait.no_machine"), (view.fleet,))]
     nodes: dict[str, list[str]] = {}
     for node, why in no_room.per_node.items():
         nodes.setdefault(why, []).append(node)
     told = [_name_some(why, names) for why, names in list(nodes.items())[:_REASONS_SHOWN]]
     left = sum(map(len, list(nodes.values())[_REASONS_SHOWN:]))
     if left:
-        told.append(WaitReason("no room either", more=left))
+        told.append(WaitReason(say("wait.no_room_either"), more=left))
     if no_room.never:
-        told.append(WaitReason(_NEVER, (view.fleet,)))
+        told.append(WaitReason(say("wait.never"), (view.fleet,)))
     return told
 
 
 def describe_waiting(reasons: Sequence[WaitReason]) -> str:
     """The reasons as one text, in their order."""
-    return "; ".join(map(_describe, reasons)) or _NO_FLEET
+    told = [_describe(reason) for reason in reasons]
+    if not told:
+        return say("wait.no_fleet")
+    return told[0] if len(told) == 1 else say_list("list.semicolon", told)
 
 
 def _name_some(why: str, nodes: Sequence[str]) -> WaitReason:
@@ -65,6 +66,8 @@ def _name_some(why: str, nodes: Sequence[str]) -> WaitReason:
 
 def _describe(reason: WaitReason) -> str:
     if not reason.places:
-        return f"{reason.more} more: {reason.reason}" if reason.more else reason.reason
-    more = f" and {reason.more} more" if reason.more else ""
-    return f"{', '.join(reason.places)}{more}: {reason.reason}"
+        return say("wait.elsewhere", n=reason.more, reason=reason.reason) if reason.more else reason.reason
+    places = reason.places[0] if len(reason.places) == 1 else say_list("list.comma", reason.places)
+    if reason.more:
+        return say("wait.at_more", places=places, n=reason.more, reason=reason.reason)
+    return say("wait.at", places=places, reason=reason.reason)

@@ -13,6 +13,7 @@ from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.launch import Secret
 from starforge.contract.observation import Phase
 from starforge.errors import Conflict, InputError, NotFound, StarForgeError
+from starforge.said.sentence import say
 from starforge_console.clock import Clock
 from starforge_console.domain.nodes import DRAINED, NodeState
 from starforge_console.domain.tokens import hash_token
@@ -147,7 +148,7 @@ class Administration:
         """
         self._require_registered(name)
         guard = Guard(now=self._clock.now(), monotonic=self._clock.monotonic())
-        note = f"paused: node {name} is drained" + (f" ({why})" if why else "")
+        note = say("note.drained_why", node=name, why=why) if why else say("note.drained", node=name)
         row, jobs = await self._ledger.write(
             lambda c: (
                 set_state(c, name, NodeState.DRAINING, why or DRAINED),

@@ -97,7 +97,7 @@ class Directory:
     def heard(self, name: str) -> Heard:
         """What was heard of a node of this directory."""
         entry, now = self._entries[name], self.clock.monotonic()
-        reach = NOT_TRIED
+        reach: str = NOT_TRIED
         if entry.reach is not None:
             reach = explain_unreachable(entry.reach, entry.row.advertise, entry.row.joined_from)
         return Heard(

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from functools import partial
 from typing import Final, Literal
 
-from starforge.contract.api import Curve
+from starforge.contract.results import Curve
 from starforge.errors import NotFound
 from starforge_console.domain.drawing import EVERYTHING, Drawn, Look, Plan, Window, draw_curve, plan_curve
 from starforge_console.domain.points import Columns

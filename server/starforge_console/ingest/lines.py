@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from starforge.contract.capsule import CKPT_DIRECTORY
+from starforge.said.sentence import say
 from starforge_console.domain.points import Columns
 from starforge_console.domain.samples import NAME_CHARACTERS, Sample, build_rows
 from starforge_console.ledger.reports import Output
@@ -90,15 +91,15 @@ class _Started(msgspec.Struct):
     resumed_from: _Mark | None = None
 
     def tell(self, read: Events) -> None:
-        resumed = "" if self.resumed_from is None else f", resumed from the checkpoint of step {self.resumed_from.step}"
-        read.notes.append(f"training process started{resumed}")
+        mark = self.resumed_from
+        read.notes.append(say("told.started") if mark is None else say("told.resumed", step=mark.step))
 
 
 class _WorkspaceReady(msgspec.Struct):
     elapsed_s: float
 
     def tell(self, read: Events) -> None:
-        read.notes.append(f"workspace ready after {self.elapsed_s:.1f} s")
+        read.notes.append(say("told.workspace", s=f"{self.elapsed_s:.1f}"))
 
 
 class _Stopping(msgspec.Struct):
@@ -106,8 +107,10 @@ class _Stopping(msgspec.Struct):
     grace_s: float | None = None
 
     def tell(self, read: Events) -> None:
-        grace = "" if self.grace_s is None else f", {self.grace_s:.0f} s to end"
-        read.notes.append(_clean(f"stopping ({self.why}){grace}"))
+        told = say("told.stopping", why=self.why)
+        if self.grace_s is not None:
+            told = say("told.stopping_in", why=self.why, s=f"{self.grace_s:.0f}")
+        read.notes.append(_clean(told))
 
 
 class _Note(msgspec.Struct):
@@ -123,8 +126,9 @@ class _Ended(msgspec.Struct):
     message: str | None = None
 
     def tell(self, read: Events) -> None:
-        how = f"exit code {self.code}" if self.signal is None else f"signal {self.signal}"
-        read.notes.append(_clean(f"training ended: {how}" + (f"; {self.message}" if self.message else "")))
+        how = say("exit.code", code=self.code) if self.signal is None else say("told.signal", signal=self.signal)
+        told = say("told.ended_message", how=how, message=self.message) if self.message else say("told.ended", how=how)
+        read.notes.append(_clean(told))
 
 
 class _Checkpoint(msgspec.Struct):
@@ -134,7 +138,7 @@ class _Checkpoint(msgspec.Struct):
     def tell(self, read: Events) -> None:
         path = f"{CKPT_DIRECTORY}/{_check_path(self.path)}" if self.path != "." else CKPT_DIRECTORY
         read.outputs.append(Output(kind="checkpoint", path=path, step=self.step))
-        read.notes.append(_clean(f"checkpoint of step {self.step} committed: {path}"))
+        read.notes.append(_clean(say("told.checkpoint", step=self.step, path=path)))
 
 
 class _Artifact(msgspec.Struct):
@@ -227,6 +231,8 @@ def _check_path(path: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Text without NUL, which not every database takes, and cut to what a timeline shows."""
+    """Text without NUL, which not every database takes, and cut to what a timeline shows; a good one as it is."""
+    if "\0" not in text and len(text) <= NOTE_CHARACTERS:
+        return text
     text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     return text if len(text) <= NOTE_CHARACTERS else text[: NOTE_CHARACTERS - 1] + "…"

@@ -16,6 +16,7 @@ import structlog
 from starforge.containers.settings import StorageMark
 from starforge.containers.storage import StorageCheck
 from starforge.contract.ids import JobId
+from starforge.said.sentence import say
 from starforge.wording import describe_bytes
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.clock import Clock
@@ -42,7 +43,7 @@ _log = structlog.get_logger("inputs")
 class _Standing:
     """How it is with one input. `refused` says why it cannot be had; before `again_at` nothing is tried."""
 
-    note: str = "is to be fetched"
+    note: str = say("input.to_fetch")
     refused: str = ""
     tries: int = 0
     again_at: float = 0.0
@@ -79,7 +80,11 @@ class Shelf:
         if any(self.find_refusal(one) for one in wanted):
             return ()
         standings = [(one, self._standings.get(one) or _Standing()) for one in wanted]
-        return [WaitReason(f"{one.ref} {standing.note}") for one, standing in standings if not standing.is_ready]
+        return [
+            WaitReason(say("input.is", input=str(one.ref), how=standing.note))
+            for one, standing in standings
+            if not standing.is_ready
+        ]
 
     def find_refusal(self, one: HubInput) -> str:
         """Why this can never be had; empty where that is not known."""
@@ -97,7 +102,7 @@ class Shelf:
             if standing.is_ready or standing.again_at > now:
                 continue
             if trouble:
-                self._put_off(standing, f"waits for the storage: {trouble}")
+                self._put_off(standing, say("input.storage", why=trouble))
             elif one.commit is None:
                 await self._resolve(one, standing, jobs)
             else:
@@ -134,7 +139,7 @@ class Shelf:
             await self._parts.ledger.write(lambda c: pin_commit(c, naming, one.ref, commit, now))
             self._parts.wakeups.notify(INPUTS)
         elif answer.standing in UNANSWERED:
-            self._put_off(standing, f"waits for an answer of {self._parts.hub.endpoint}: {answer.why}")
+            self._put_off(standing, say("input.unanswered", endpoint=self._parts.hub.endpoint, why=answer.why))
         else:
             words = answer.standing.name.lower().replace("_", " ")
             self._refuse(one, standing, f"{words}: {answer.why}")
@@ -144,9 +149,9 @@ class Shelf:
         if repo in self._fetching:
             return
         if len(self._fetching) >= self._parts.settings.hf_fetches:
-            standing.note = f"is to be fetched after {len(self._fetching)} others"
+            standing.note = say("input.after_others", n=len(self._fetching))
             return
-        standing.note, standing.refused = "is being fetched", ""
+        standing.note, standing.refused = say("input.fetching"), ""
         task = asyncio.create_task(self._fetch(one, standing), name=f"fetch {one.ref}")
         self._fetching[repo] = task
         task.add_done_callback(lambda _: self._ended(repo))
@@ -182,11 +187,11 @@ class Shelf:
                 self._refuse(one, standing, why)
             case NotYet(why=why):
                 _log.warning("a fetch did not come to its end", input=str(one.ref), reason=why)
-                self._put_off(standing, f"is not here yet: {why}")
+                self._put_off(standing, say("input.not_yet", why=why))
 
     def _tell(self, standing: _Standing, done: int, of: int) -> None:
         standing.tries = 0
-        standing.note = f"is being fetched: {describe_bytes(done)} of {describe_bytes(of)}"
+        standing.note = say("input.fetching_bytes", done=describe_bytes(done), total=describe_bytes(of))
         now = self._parts.clock.monotonic()
         if now - self._told_at >= TOLD_EVERY_S:
             self._told_at = now
@@ -195,7 +200,7 @@ class Shelf:
     def _put_off(self, standing: _Standing, note: str) -> None:
         delay_s = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2**standing.tries)
         standing.tries += 1
-        standing.note = f"{note}; tried again in {delay_s:g} s"
+        standing.note = say("input.again", how=note, s=f"{delay_s:g}")
         standing.again_at = self._parts.clock.monotonic() + delay_s
 
     def _refuse(self, one: HubInput, standing: _Standing, why: str) -> None:

@@ -10,6 +10,7 @@ from starforge.contract.api import StopRequest
 from starforge.contract.ids import JobId
 from starforge.contract.states import DesiredState, has_ended_for_good
 from starforge.errors import StarForgeError, Unavailable
+from starforge.said.sentence import say
 from starforge_console.accounts.sign_in import check_owner, check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.assembly.layout import StorageLayout
@@ -63,7 +64,7 @@ class JobControl:
         request = request or StopRequest()
         record = await self.ledger.read(lambda c: load_job(c, job_id))
         check_owner(account, record.user_id, f"stop job {job_id}")
-        note = request.note or f"stopped by {account.user}"
+        note = request.note or say("note.stopped_by", user=account.user)
         wished = Wish(desired=DesiredState.STOP, grace_s=request.grace_s, note=note)
         guard = Guard(now=self.clock.now(), monotonic=self.clock.monotonic())
         await self.ledger.write(lambda c: wish(c, JobId(job_id), wished, guard))

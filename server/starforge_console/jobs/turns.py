@@ -11,6 +11,7 @@ from starforge.contract.states import DesiredState
 from starforge.contract.turns import GoOnRequest, PauseRequest
 from starforge.errors import ProgressAtRisk
 from starforge.recipes.model import Recipe
+from starforge.said.sentence import say
 from starforge_console.accounts.sign_in import check_owner, check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.clock import Clock
@@ -54,7 +55,7 @@ class JobTurns:
                 why=str(loss),
                 next_step="pause it all the same with lose_progress: sf job pause --yes",
             )
-        note = request.note or f"paused by {account.user}"
+        note = request.note or say("note.paused_by", user=account.user)
         wished = Wish(desired=DesiredState.PAUSE, grace_s=request.grace_s, note=note)
         await self.ledger.write(lambda c: wish(c, JobId(job_id), wished, self._guard()))
         self._notify(job_id)
@@ -70,7 +71,7 @@ class JobTurns:
 
         """
         await self._check(account, job_id, "resume")
-        note = request.note or f"resumed by {account.user}"
+        note = request.note or say("note.resumed_by", user=account.user)
         await self.ledger.write(lambda c: wish_resume(c, JobId(job_id), self._guard(), note))
         self._notify(job_id)
 
@@ -86,7 +87,7 @@ class JobTurns:
         """
         await self._check(account, job_id, "retry")
         retries = (await self._load_spec(job_id)).spec.lifecycle.retries
-        note = request.note or f"retried by {account.user}"
+        note = request.note or say("note.retried_by", user=account.user)
         await self.ledger.write(lambda c: wish_retry(c, JobId(job_id), retries, self._guard(), note))
         self._notify(job_id)
 

@@ -8,7 +8,9 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import JobState
+from starforge.said.sentence import read_said, say
 from starforge_console.ledger.kept_tables import diagnoses
+from starforge_console.ledger.notes import write_note
 from starforge_console.ledger.tables import attempts, jobs
 
 
@@ -68,8 +70,9 @@ def keep_diagnosis(connection: Connection, attempt: AttemptId, found: KeptDiagno
 def note_diagnosis(connection: Connection, ending: AttemptEnding, summary: str) -> None:
     """Let the note of a job that failed by this attempt say why. Repeated, it says it once."""
     failed = (jobs.c.id == ending.job) & (jobs.c.attempt_id == ending.id) & (jobs.c.state == JobState.FAILED.value)
-    row = connection.execute(select(jobs.c.note).where(failed)).first()
+    row = connection.execute(select(jobs.c.note, jobs.c.note_said).where(failed)).first()
     if row is None or summary in row.note:
         return
-    note = f"{row.note.removesuffix('.')}: {summary}" if row.note else summary
-    connection.execute(update(jobs).where(failed).values(note=note))
+    said = read_said(row.note, row.note_said) if not row.note.endswith(".") else row.note.removesuffix(".")
+    note = say("exit.diagnosed", note=said, cause=summary) if said else summary
+    connection.execute(update(jobs).where(failed).values(write_note(note)))

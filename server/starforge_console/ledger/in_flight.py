@@ -10,6 +10,7 @@ from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import HOLDS_A_PLACE, DesiredState, JobState, Reason
 from starforge_console.domain.job import AttemptState, JobInFlight
 from starforge_console.ledger.moves import JobRef
+from starforge_console.ledger.notes import write_note
 from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.tables import attempts, jobs
 
@@ -63,7 +64,7 @@ def note_progress(connection: Connection, job: JobRef, note: str) -> bool:
         connection.execute(
             update(jobs)
             .where(jobs.c.id == job.id, jobs.c.version == job.version, jobs.c.note != note)
-            .values(note=note)
+            .values(write_note(note))
         ).rowcount
     )
 

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, or_, select, update
 
 from starforge.contract.ids import JobId
 from starforge.contract.states import ENDED, JobState
+from starforge.said.sentence import say
 from starforge_console.domain.inputs import (
     CheckpointInput,
     HubInput,
@@ -68,7 +69,7 @@ def pin_commit(connection: Connection, job_ids: Sequence[JobId], ref: HubRef, co
             continue
         pinned = {member: HubInput(ref, commit) if one == unknown else one for member, one in inputs.items()}
         connection.execute(update(jobs).where(jobs.c.id == job_id).values(inputs=write_inputs(pinned)))
-        note_timeline(connection, job_id, now, f"{ref} is commit {commit}")
+        note_timeline(connection, job_id, now, say("note.commit", input=str(ref), commit=commit))
 
 
 def list_starting_from(connection: Connection, job_id: str) -> Sequence[JobId]:

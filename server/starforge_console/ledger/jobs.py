@@ -10,6 +10,7 @@ from starforge.contract.ids import AttemptId, Digest, JobId
 from starforge.contract.launch import PoolRequest
 from starforge.contract.states import Reason, has_ended_for_good
 from starforge.errors import Conflict, NotFound
+from starforge.said.sentence import say
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
 from starforge_console.ledger.fleets import is_deleted
 from starforge_console.ledger.inputs import list_starting_from, write_inputs
@@ -41,6 +42,7 @@ class NewJob:
     spec: str
     spec_digest: Digest
     admission: str
+    admission_said: str | None = None
     fleet: str | None
     priority: int
     pools: tuple[PoolRequest, ...]
@@ -88,7 +90,7 @@ def admit(connection: Connection, job: NewJob, key: SubmitKey | None, now: float
     values["workspace"] = json.loads(job.spec).get("spec", {}).get("workspace", {}).get("digest")
     values["retries_left"] = values["retries_given"] = values.pop("retries")
     lineage: Lineage = values.pop("lineage")
-    told = f"the spec of {lineage.rerun_of}, submitted again" if lineage.rerun_of else ""
+    told = say("note.rerun", job=lineage.rerun_of) if lineage.rerun_of else ""
     enter(connection, values, Reason.ADMITTED, now, told)
     keep_lineage(connection, job.id, lineage)
     if key is not None:
@@ -142,7 +144,7 @@ def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
     """
     row = connection.execute(select(jobs.c.state, jobs.c.retry_at).where(jobs.c.id == job_id)).first()
     if row is None:
-        raise NotFound(f"there is no job {job_id}", next_step="'sf job ls' lists the jobs")
+        raise NotFound(say("fault.no_job", job=job_id), next_step=say("fault.no_job_next"))
     if not has_ended_for_good(row.state, row.retry_at):
         raise Conflict(
             f"job {job_id} is {row.state}", why="only a job that has ended can be deleted", next_step="stop it first"

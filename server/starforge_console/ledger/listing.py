@@ -11,6 +11,8 @@ from starforge.contract.canonical import Json
 from starforge.contract.combinations import find_values
 from starforge.contract.states import JobState
 from starforge.errors import NotFound
+from starforge.said.sentence import read_said, say
+from starforge_console.ledger.notes import read_note
 from starforge_console.ledger.search import ACTIVE, ENDED_STATES, JobSearch, apply_search, is_active
 from starforge_console.ledger.sweep_tables import sweeps
 from starforge_console.ledger.tables import attempts, events, jobs, users
@@ -71,7 +73,7 @@ def load_line(connection: Connection, job_id: str) -> JobLine:
     """One job. Raises NotFound."""
     line = load_lines(connection, [job_id]).get(job_id)
     if line is None:
-        raise NotFound(f"there is no job {job_id!r}", next_step="'sf job ls' lists the jobs")
+        raise NotFound(say("fault.no_job", job=repr(job_id)), next_step=say("fault.no_job_next"))
     return line
 
 
@@ -132,7 +134,7 @@ def load_history(
     else:
         query = query.order_by(events.c.number.desc())
     rows = sorted(connection.execute(query.limit(limit)).all(), key=lambda row: row.number)
-    found = tuple(EventRecord(**dict(row._mapping)) for row in rows)  # noqa: SLF001 - `count` is a method of rows
+    found = tuple(EventRecord(**read_note(row._mapping)) for row in rows)  # noqa: SLF001 - `count` is a method of rows
     total, first, last = connection.execute(
         select(func.count(), func.min(events.c.number), func.max(events.c.number)).where(mine)
     ).one()
@@ -149,7 +151,7 @@ def list_touched(connection: Connection, ids: Sequence[str], after: int) -> set[
 
 def _line_query() -> Select[Any]:
     columns = [jobs.c[name] for name in JobRecord.__dataclass_fields__ if name != "user"]
-    more = (jobs.c.spec, jobs.c.pools, jobs.c.max_runtime_s, jobs.c.retries_left, jobs.c.sweep)
+    more = (jobs.c.note_said, jobs.c.spec, jobs.c.pools, jobs.c.max_runtime_s, jobs.c.retries_left, jobs.c.sweep)
     of_attempt = (attempts.c.node, attempts.c.series.label("got"))
     swept = (sweeps.c.name.label("sweep_name"), sweeps.c["keys"].label("sweep_keys"))
     return (
@@ -163,8 +165,10 @@ def _line_query() -> Select[Any]:
 def _line(row: Row[Any]) -> JobLine:
     spec = json.loads(row.spec)["spec"]
     pools = json.loads(row.pools)
+    values = {name: getattr(row, name) for name in JobRecord.__dataclass_fields__}
+    values["note"] = read_said(row.note, row.note_said)
     return JobLine(
-        job=JobRecord(**{name: getattr(row, name) for name in JobRecord.__dataclass_fields__}),
+        job=JobRecord(**values),
         recipe=spec["recipe"]["name"],
         series=next((pool["series"] for pool in pools if pool["series"]), None),
         node=row.node,

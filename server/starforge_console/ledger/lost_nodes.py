@@ -12,6 +12,7 @@ from starforge.contract.observation import Phase
 from starforge.contract.states import Reason
 from starforge.contract.wire import NodeReport, decode
 from starforge.errors import Conflict, SpecError
+from starforge.said.sentence import say
 from starforge_console.domain.job import JobInFlight
 from starforge_console.domain.nodes import NodeState
 from starforge_console.domain.reconcile import Move
@@ -56,7 +57,7 @@ def mark_lost(connection: Connection, name: str, guard: Guard) -> LostNode:
     row = load_node(connection, name)
     # The word of an administrator goes before every lease.
     over_leases = replace(guard, monotonic=math.inf)
-    decision = Move(reasons=(Reason.NODE_LOST,), note=f"{name} was marked lost")
+    decision = Move(reasons=(Reason.NODE_LOST,), note=say("host.marked_lost", node=name))
     ended = []
     for job in list_living(connection, row):
         apply_move(connection, job, decision, over_leases)

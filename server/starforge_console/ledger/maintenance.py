@@ -8,6 +8,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from starforge.contract.ids import JobId
 from starforge.contract.states import HOLDS_A_PLACE, DesiredState, JobState, Reason
+from starforge.said.sentence import say
 from starforge_console.domain.wishes import Wish
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.tables import attempts, facts, jobs
@@ -55,7 +56,9 @@ def begin_maintenance(connection: Connection, by: str, reason: str, guard: Guard
         connection.execute(insert(facts), {"name": _FACT, "value": value})
     else:
         connection.execute(update(facts).where(facts.c.name == _FACT).values(value=value))
-    told = f"paused for maintenance by {by}" + (f": {begun.reason}" if begun.reason else "")
+    told = say("note.maintenance", by=by)
+    if begun.reason:
+        told = say("note.maintenance_why", by=by, why=begun.reason)
     return begun, pause_holding(connection, None, told, guard)
 
 

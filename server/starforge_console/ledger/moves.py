@@ -9,6 +9,7 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import ENDED, DesiredState, JobState, Reason, advance
 from starforge.errors import IllegalTransition
+from starforge_console.ledger.notes import write_note
 from starforge_console.ledger.shares import charge
 from starforge_console.ledger.tables import attempts, events, jobs
 
@@ -61,7 +62,7 @@ def enter(connection: Connection, values: Mapping[str, Any], reason: Reason, now
             "reason": reason.value,
             "desired": DesiredState.RUN.value,
             "version": 1,
-            "note": "",
+            **write_note(""),
             "attempt_number": 0,
             "free_retries": 0,
             "submitted_at": now,
@@ -69,7 +70,7 @@ def enter(connection: Connection, values: Mapping[str, Any], reason: Reason, now
         },
     )
     event = _build_event(JobRef(id=values["id"], state=state, version=1), (state, reason), now)
-    connection.execute(insert(events), event | {"note": note})
+    connection.execute(insert(events), event | write_note(note))
 
 
 def move(
@@ -92,7 +93,7 @@ def move(
         "reason": reason.value,
         "version": job.version + 1,
         "state_since": guard.now,
-        "note": change.note,
+        **write_note(change.note),
         "waiting": None,
         "lease": None,
         "lease_until": None,
@@ -118,7 +119,8 @@ def move(
 
 def note_timeline(connection: Connection, job: JobId, now: float, note: str, attempt: int | None = None) -> None:
     """Add an entry to the job's timeline that changes no state."""
-    connection.execute(insert(events).values(job_id=job, at=now, kind="timeline", attempt=attempt, note=note, count=1))
+    values = {"job_id": job, "at": now, "kind": "timeline", "attempt": attempt, "count": 1}
+    connection.execute(insert(events), values | write_note(note))
 
 
 def history_of(connection: Connection, job: JobId) -> list[str]:
@@ -192,7 +194,7 @@ def _write_events(
         count += _take_back_repeats(connection, job.id, changes[-1][1])
     for index, change in enumerate(changes):
         last = index == len(changes) - 1
-        told = {"note": note, "count": count} if last else {}
+        told = {**write_note(note), "count": count} if last else {}
         connection.execute(insert(events), _build_event(job, change, now) | told)
 
 
@@ -205,7 +207,7 @@ def _build_event(job: JobRef, change: tuple[JobState, Reason], now: float) -> di
         "state": state.value,
         "reason": reason.value,
         "attempt": job.number or None,
-        "note": "",
+        **write_note(""),
         "count": 1,
     }
 

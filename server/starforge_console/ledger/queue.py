@@ -1,8 +1,7 @@
 """The queue in the ledger: what waits, how a job leaves it with an attempt, and when a failed one comes back."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import Connection, bindparam, func, insert, select, update
@@ -10,6 +9,7 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import JobState, Reason
+from starforge.said.sentence import write_said
 from starforge_console.domain.job import QueuedJob
 from starforge_console.domain.reservation import bound_place
 from starforge_console.domain.retry import RetryBudget, is_due
@@ -21,6 +21,7 @@ from starforge_console.ledger.moves import Change, Guard, JobRef, move
 from starforge_console.ledger.nodes import is_draining
 from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.tables import attempt_outputs, attempts, jobs
+from starforge_console.ledger.waits import write_waits
 
 _IDS_AT_ONCE: Final = 500
 """Databases bound how many values one statement may carry."""
@@ -80,15 +81,18 @@ def list_faulty_nodes(connection: Connection, among: Sequence[JobId], since: flo
 def note_waiting(connection: Connection, notes: Sequence[tuple[QueuedJob, Sequence[WaitReason]]]) -> None:
     """Show beside each queued job why it waits; jobs that have moved on are left as they are."""
     # Most jobs of a long queue wait for the same: each list is written down once.
-    texts = {id(why): (describe_waiting(why), json.dumps([asdict(one) for one in why])) for _, why in notes}
+    texts = {id(why): _write_waiting(why) for _, why in notes}
     waiting = (
         update(jobs)
         .where(jobs.c.id == bindparam("of"), jobs.c.version == bindparam("seen"))
-        .values(note=bindparam("why"), waiting=bindparam("reasons"))
+        .values(note=bindparam("why"), note_said=bindparam("said"), waiting=bindparam("reasons"))
     )
-    rows = [(job, *texts[id(why)]) for job, why in notes]
-    values = [{"of": job.id, "seen": job.version, "why": why, "reasons": reasons} for job, why, reasons in rows]
-    connection.execute(waiting, values)
+    connection.execute(waiting, [{"of": job.id, "seen": job.version, **texts[id(why)]} for job, why in notes])
+
+
+def _write_waiting(why: Sequence[WaitReason]) -> dict[str, str | None]:
+    text = describe_waiting(why)
+    return {"why": str(text), "said": write_said(text), "reasons": write_waits(why)}
 
 
 def dequeue(

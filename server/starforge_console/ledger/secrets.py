@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, exists, insert, select, update
 
 from starforge.contract.ids import AttemptId, JobId
 from starforge.errors import Conflict
-from starforge.wording import count_of
+from starforge.said.sentence import say
 from starforge_console.ledger.moves import note_timeline
 from starforge_console.ledger.tables import attempt_secrets, attempts, jobs, user_secrets
 
@@ -100,7 +100,8 @@ def keep_given(connection: Connection, to: Recipient, secrets: Sequence[SealedSe
     rows = [{"attempt": to.attempt, "name": one.name, "set_at": one.set_at, "sealed": one.sealed} for one in secrets]
     connection.execute(insert(attempt_secrets), rows)
     names = ", ".join(f"{one.name} (set {time.strftime('%Y-%m-%d', time.gmtime(one.set_at))})" for one in secrets)
-    note_timeline(connection, to.job, now, f"passed {count_of(len(secrets), 'secret')}: {names}", to.number)
+    told = say("note.secret", names=names) if len(secrets) == 1 else say("note.secrets", n=len(secrets), names=names)
+    note_timeline(connection, to.job, now, told, to.number)
 
 
 def load_given(connection: Connection, attempt: AttemptId) -> Sequence[SealedSecret]:

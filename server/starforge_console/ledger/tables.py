@@ -147,6 +147,9 @@ jobs = Table(
     Column("started_at", Float),
     Column("ended_at", Float),
     Column("waiting", Text),
+    # Code and values of `note` and of what the gates said, as JSON; NULL where there are none.
+    Column("note_said", Text),
+    Column("admission_said", Text),
     # What the job reads beside its workspace, as JSON; NULL where it names nothing.
     Column("inputs", Text),
     # The job whose checkpoint this one starts from.
@@ -241,6 +244,7 @@ events = Table(
     Column("attempt", Integer),
     Column("note", Text, nullable=False),
     Column("count", Integer, nullable=False),
+    Column("note_said", Text),
     Index("ix_events_job_id_number", "job_id", "number"),
     sqlite_autoincrement=True,
 )

@@ -9,8 +9,10 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from starforge.contract.states import JobState
 from starforge.errors import NotFound
+from starforge.said.sentence import say
 from starforge_console.domain.retention import Kind
 from starforge_console.ledger.kept_tables import removals
+from starforge_console.ledger.notes import read_note
 from starforge_console.ledger.pools import count_nodes, read_pools
 from starforge_console.ledger.secrets import SecretRecord, list_given
 from starforge_console.ledger.tables import attempts, events, jobs, users
@@ -18,7 +20,7 @@ from starforge_console.ledger.tables import attempts, events, jobs, users
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """A job in narrow columns: everything but spec and admission record."""
+    """A job in narrow columns: everything but spec and admission record. `note` is `Said` where it was."""
 
     id: str
     name: str
@@ -52,11 +54,13 @@ class JobDocuments:
     spec_digest: str
     admission: str
     image_digest: str | None
+    admission_said: str | None = None
+    """Code and values of what the gates said, as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
-    """One event of a job; `number` grows over the whole ledger."""
+    """One event of a job; `number` grows over the whole ledger. `note` is `Said` where it was."""
 
     number: int
     job_id: str
@@ -106,17 +110,19 @@ def load_job(connection: Connection, job_id: str) -> JobRecord:
     """One job. Raises NotFound."""
     row = connection.execute(_job_query().where(jobs.c.id == job_id)).first()
     if row is None:
-        raise NotFound(f"there is no job {job_id!r}", next_step="'sf job ls' lists the jobs")
+        raise NotFound(say("fault.no_job", job=repr(job_id)), next_step=say("fault.no_job_next"))
     return _job(row)
 
 
 def load_documents(connection: Connection, job_id: str) -> JobDocuments:
     """The job's spec and admission record. Raises NotFound."""
     row = connection.execute(
-        select(jobs.c.spec, jobs.c.spec_digest, jobs.c.admission, jobs.c.image_digest).where(jobs.c.id == job_id)
+        select(jobs.c.spec, jobs.c.spec_digest, jobs.c.admission, jobs.c.image_digest, jobs.c.admission_said).where(
+            jobs.c.id == job_id
+        )
     ).first()
     if row is None:
-        raise NotFound(f"there is no job {job_id!r}", next_step="'sf job ls' lists the jobs")
+        raise NotFound(say("fault.no_job", job=repr(job_id)), next_step=say("fault.no_job_next"))
     return JobDocuments(**row._mapping)  # noqa: SLF001 - the documented way to a row's names
 
 
@@ -136,7 +142,7 @@ def load_nodes(connection: Connection, job_id: str) -> int:
     """On how many nodes the job runs. Raises NotFound."""
     pools = connection.execute(select(jobs.c.pools).where(jobs.c.id == job_id)).scalar()
     if pools is None:
-        raise NotFound(f"there is no job {job_id!r}", next_step="'sf job ls' lists the jobs")
+        raise NotFound(say("fault.no_job", job=repr(job_id)), next_step=say("fault.no_job_next"))
     return count_nodes(read_pools(pools))
 
 
@@ -145,7 +151,7 @@ def list_events(connection: Connection, job_id: str, after: int = 0, limit: int 
     rows = connection.execute(
         select(events).where(events.c.job_id == job_id, events.c.number > after).order_by(events.c.number).limit(limit)
     ).all()
-    return [EventRecord(**dict(row._mapping)) for row in rows]  # noqa: SLF001 - `count` is a method of rows
+    return [EventRecord(**read_note(row._mapping)) for row in rows]  # noqa: SLF001 - `count` is a method of rows
 
 
 def list_attempts(connection: Connection, job_id: str) -> Sequence[AttemptRecord]:
@@ -177,11 +183,11 @@ def count_in_states(connection: Connection, states: Sequence[JobState]) -> dict[
 def _job_query() -> Select[Any]:
     columns = [jobs.c[name] for name in JobRecord.__dataclass_fields__ if name != "user"]
     owner = users.c.name.label("user")
-    return select(*columns, owner).join(users, users.c.id == jobs.c.user_id)
+    return select(*columns, jobs.c.note_said, owner).join(users, users.c.id == jobs.c.user_id)
 
 
 def _job(row: Row[Any]) -> JobRecord:
-    return JobRecord(**dict(row._mapping))  # noqa: SLF001 - the documented way to a row's names
+    return JobRecord(**read_note(row._mapping))  # noqa: SLF001 - the documented way to a row's names
 
 
 def _attempt(row: Row[Any], given: Sequence[SecretRecord]) -> AttemptRecord:

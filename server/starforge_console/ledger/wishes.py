@@ -1,13 +1,14 @@
 """Wishes in the ledger: the only place that writes what is desired of a job."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, select, update
 
 from starforge.contract.ids import JobId
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge.errors import Conflict, NotFound, Unavailable
+from starforge.said.sentence import say
 from starforge_console.domain.wishes import (
     Answer,
     Ask,
@@ -24,6 +25,8 @@ from starforge_console.domain.wishes import (
 )
 from starforge_console.ledger.moves import Change, Guard, JobRef, move, note_timeline
 from starforge_console.ledger.tables import jobs
+
+_REQUESTED: Final = {DesiredState.STOP: say("note.stop_requested"), DesiredState.PAUSE: say("note.pause_requested")}
 
 
 def wish(connection: Connection, job_id: JobId, wished: Wish, guard: Guard) -> bool:
@@ -53,7 +56,7 @@ def wish(connection: Connection, job_id: JobId, wished: Wish, guard: Guard) -> b
     }
     if isinstance(answer, Ask):
         kept |= {"stop_by": stop_by, "stop_grace_s": grace_s}
-    note = wished.note or f"{wished.desired.value} requested"
+    note = wished.note or _REQUESTED[wished.desired]
     return _carry_out(connection, row, answer, Change(note=note, job=kept), guard)
 
 
@@ -92,7 +95,7 @@ def list_going_on(connection: Connection) -> list[JobRef]:
 
 def go_on(connection: Connection, job: JobRef, guard: Guard) -> JobRef | None:
     """Queue a paused job that goes on by itself, unless somebody wished otherwise since it was read."""
-    return move(connection, job, [Reason.RESUMED], guard, Change(note="goes on by itself"))
+    return move(connection, job, [Reason.RESUMED], guard, Change(note=say("note.goes_on")))
 
 
 def _carry_out(connection: Connection, row: Row[Any], answer: Answer, change: Change, guard: Guard) -> bool:
@@ -123,7 +126,7 @@ def _keep(connection: Connection, row: Row[Any], values: Mapping[str, Any], guar
 def _load(connection: Connection, job_id: JobId) -> Row[Any]:
     row = connection.execute(select(jobs).where(jobs.c.id == job_id)).first()
     if row is None:
-        raise NotFound(f"there is no job {job_id}", next_step="'sf job ls' lists the jobs")
+        raise NotFound(say("fault.no_job", job=job_id), next_step=say("fault.no_job_next"))
     return row
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from starforge.contract.api import Curve
+from starforge.contract.results import Curve
 from starforge.errors import NotFound
 from starforge.recipes.model import Recipe
 from starforge_console.domain.retention import Better, find_values

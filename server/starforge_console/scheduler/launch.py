@@ -10,6 +10,7 @@ from starforge.contract.ids import JobId
 from starforge.contract.observation import Gone, NoSignal, Seen
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge.errors import BackendUnreachable, LaunchRefused, NoCapacity, NodeFault
+from starforge.said.sentence import say
 from starforge_console.domain.job import JobInFlight
 from starforge_console.domain.reconcile import end_of_fenced
 from starforge_console.ledger.apply import ref_of
@@ -78,7 +79,7 @@ class Launcher:
             await self._apply.move(job, [Reason.LAUNCH_REFUSED], note=str(error))
         except BackendUnreachable as error:
             _log.warning("the launch's answer was lost", job=job_id, attempt=job.attempt.id, error=str(error))
-            await self._apply.note(job, f"waiting for {job.attempt.target.node}: {error}")
+            await self._apply.note(job, say("note.waiting", node=job.attempt.target.node, why=str(error)))
         else:
             await self._apply.move(job, [Reason.LAUNCHED])
             self._deps.wakeups.notify(BACKEND)
@@ -100,11 +101,11 @@ class Launcher:
                 await self._apply.move(job, [Reason.LAUNCHED], note=answer.note)
                 self._deps.wakeups.notify(BACKEND)
             case Gone(fenced=True):
-                await self._apply.move(job, [end_of_fenced(job)], note="the launch did not reach its machine")
+                await self._apply.move(job, [end_of_fenced(job)], note=say("note.not_reached"))
             case Gone():
                 _log.error("a backend answered a fence without closing it", attempt=job.attempt.id)
             case NoSignal():
-                await self._apply.note(job, f"waiting for {job.attempt.target.node}: {answer.reason}")
+                await self._apply.note(job, say("note.waiting", node=job.attempt.target.node, why=answer.reason))
 
     def is_launching(self, job_id: JobId) -> bool:
         """Whether a launch of that job is under way here, or about to be."""

@@ -5,6 +5,7 @@ from functools import partial
 
 from starforge.contract.executor import Executor, FleetView
 from starforge.contract.observation import NoSignal
+from starforge.said.sentence import say
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.tasks import KeyedTasks
 from starforge_console.wakeups import QUEUE
@@ -31,7 +32,7 @@ class Looks:
             self._asking.begin(fleet, partial(self._ask, fleet, executors[fleet]))
         await self._asking.wait(fresh, limit_s)
         self._left |= set(self._asking.keys())
-        late = NoSignal(reason=f"no answer within {limit_s:g} s")
+        late = NoSignal(reason=say("host.no_answer", s=f"{limit_s:g}"))
         return {fleet: _build_view(fleet, self._answers.pop(fleet, late)) for fleet in executors}
 
     async def close(self) -> None:

@@ -13,6 +13,7 @@ from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.observation import Gone, NoSignal, Observation, Phase, Seen
 from starforge.contract.states import DesiredState, JobState
 from starforge.errors import BackendUnreachable
+from starforge.said.sentence import say
 from starforge_console.domain.job import JobInFlight
 from starforge_console.domain.masking import Words, mask_record
 from starforge_console.domain.reconcile import CloseDoor, Decision, EndNow, Move, NoteGone, Wait, decide, end_of_fenced
@@ -77,11 +78,12 @@ class Reconcile:
     async def _fleet(self, fleet: str, jobs: Sequence[JobInFlight]) -> None:
         executor = self._deps.executors.get(fleet)
         if executor is None:
-            await asyncio.gather(*(self._apply.note(job, f"no executor serves fleet {fleet}") for job in jobs))
+            unserved = say("note.no_executor", fleet=fleet)
+            await asyncio.gather(*(self._apply.note(job, unserved) for job in jobs))
             return
         seen = await executor.observe([job.attempt.id for job in jobs])
         for job in jobs:
-            observation = seen.get(job.attempt.id, NoSignal(reason="the backend said nothing of this attempt"))
+            observation = seen.get(job.attempt.id, NoSignal(reason=say("note.backend_silent")))
             self._work.begin(job.id, partial(self._job, executor, job, observation))
 
     async def _job(self, executor: Executor, job: JobInFlight, observation: Observation) -> None:
@@ -115,11 +117,11 @@ class Reconcile:
             if isinstance(observation, Seen) and observation.phase is Phase.PREPARING:
                 answer = await executor.fence(job.attempt.id)  # nothing runs yet: closing the door is the whole stop
                 if isinstance(answer, Gone) and answer.fenced:
-                    await self._apply.move(job, [end_of_fenced(job)], note="it had not started yet")
+                    await self._apply.move(job, [end_of_fenced(job)], note=say("note.not_started"))
                     return True
             await executor.stop(job.attempt.id, remaining_s)
         except BackendUnreachable as error:
-            await self._apply.note(job, f"waiting for {job.attempt.target.node} to carry out the stop: {error}")
+            await self._apply.note(job, say("note.waiting_stop", node=job.attempt.target.node, why=str(error)))
             return isinstance(observation, NoSignal)
         if job.attempt.stop_sent_at is None:
             await self._deps.ledger.write(lambda connection: note_stop_sent(connection, job.attempt.id, now))
@@ -151,7 +153,7 @@ class Reconcile:
         try:
             await executor.stop(job.attempt.id, 0.0)
         except BackendUnreachable as error:
-            note = f"{note}; waiting for {job.attempt.target.node} to end it: {error}"
+            note = say("note.waiting_end", note=note, node=job.attempt.target.node, why=str(error))
         else:
             now = self._deps.clock.now()
             await self._deps.ledger.write(lambda connection: note_stop_sent(connection, job.attempt.id, now))

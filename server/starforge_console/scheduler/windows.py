@@ -3,8 +3,17 @@
 import structlog
 
 from starforge.contract.states import DesiredState, Reason
+from starforge.said.sentence import say, say_list
 from starforge_console.domain.job import JobInFlight
-from starforge_console.domain.opening import Asker, Bound, Windows, describe_instant, find_closing, list_closed
+from starforge_console.domain.opening import (
+    Asker,
+    Bound,
+    Windows,
+    describe_instant,
+    find_closing,
+    list_closed,
+    say_window,
+)
 from starforge_console.domain.wishes import Wish
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.moves import Change, move
@@ -20,7 +29,7 @@ from starforge_console.ledger.wishes import wish
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.wakeups import BACKEND, job_topic
 
-_NEVER = "its windows never open again: it does not go on by itself ('sf job retry' queues it once they are changed)"
+_NEVER = say("note.never_goes_on")
 
 _log = structlog.get_logger("windows")
 
@@ -58,7 +67,7 @@ class OpeningHours:
         if start is None:
             await self._deps.ledger.write(lambda c: give_up(c, job.ref, guard.now, _NEVER))
         else:
-            change = Change(note="its windows are open")
+            change = Change(note=say("note.windows_open"))
             await self._deps.ledger.write(lambda c: move(c, job.ref, [Reason.WINDOW_OPENED], guard, change))
             _log.info("goes on", job=job.ref.id)
         self._deps.wakeups.notify(job_topic(job.ref.id))
@@ -86,17 +95,17 @@ class OpeningHours:
 def build_wish(closed: Bound, start: float | None) -> Wish:
     """The wish that ends a job because these windows close; it may start again at `start`, where that comes. Pure."""
     goes_on = start is not None and all(one.goes_on for one in closed)
-    names = " and ".join(f"the window of {one.of}" for one in closed)
+    names = say_list("list.and", [say_window(one.of) for one in closed])
     if start is None:
-        after = "it never opens again, and the job stays stopped"
+        after = say("note.never_opens")
     elif goes_on:
-        after = f"the job goes on {describe_instant(start, closed[0].window.zone)}"
+        after = say("note.goes_on_at", at=describe_instant(start, closed[0].window.zone))
     else:
-        after = "the job stays stopped"
+        after = say("note.stays_stopped")
     return Wish(
         desired=DesiredState.STOP,
         wished_for=Reason.WINDOW_CLOSED,
         goes_on=goes_on,
         goes_on_at=start if goes_on else None,
-        note=f"{names} closes: {after}",
+        note=say("note.window_closes", windows=names, after=after),
     )

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from starforge.contract.api import LogState, Outputs
+from starforge.contract.api import LogState
 from starforge.contract.capsule import CKPT_DIRECTORY, STREAM_LOG
 from starforge.contract.ids import AttemptId
+from starforge.contract.results import Outputs
 from starforge.errors import NotFound
 from starforge.wording import count_of
 from starforge_console.assembly.layout import StorageLayout

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query
 from pydantic import JsonValue, StringConstraints
 from starlette.responses import Response
 
-from starforge.contract.api import Curve
 from starforge.contract.comparing import (
     CURVES_AT_MOST,
     KEYS_AT_MOST,
@@ -21,6 +20,7 @@ from starforge.contract.comparing import (
 )
 from starforge.contract.curves import sort_keys
 from starforge.contract.jobspec import JobSpec
+from starforge.contract.results import Curve
 from starforge.errors import InputError, NotFound
 from starforge.recipes.model import PrimaryMetric
 from starforge_console.ledger.listing import JobLine, load_lines

@@ -8,8 +8,9 @@ from typing import Annotated, Final, Protocol
 from fastapi import Depends, Request
 from prometheus_client import CollectorRegistry
 
-from starforge.contract.api import CLIENT_PRODUCT, Curve
+from starforge.contract.api import CLIENT_PRODUCT
 from starforge.contract.executor import FleetView
+from starforge.contract.results import Curve
 from starforge.contract.versions import check_client
 from starforge.recipes.model import Recipe
 from starforge_console.accounts.people import People

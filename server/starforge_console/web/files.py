@@ -12,10 +12,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from starforge.contract.api import PAGE_LIMIT, CheckpointView, Outputs
+from starforge.contract.api import PAGE_LIMIT
 from starforge.contract.capsule import CKPT_DIRECTORY
 from starforge.contract.files import FileEntry, FileList
 from starforge.contract.ids import JobId
+from starforge.contract.results import CheckpointView, Outputs
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.domain.masking import MASK
 from starforge_console.jobs.files import Folder, JobFiles, OpenFile, iterate_tar

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from starforge.contract.api import PAGE_LIMIT, WaitView
+from starforge.contract.api import PAGE_LIMIT
 from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.fleets import FleetDetail
 from starforge.contract.queue import (
@@ -20,6 +20,7 @@ from starforge.contract.queue import (
     SeriesCapacity,
     StartsWith,
 )
+from starforge.said.sentence import code_of
 from starforge_console.ledger.listing import JobLine
 from starforge_console.ledger.queue_order import Place, QueuedShape, find_place, list_placed, list_shapes
 from starforge_console.ledger.views import load_job
@@ -28,7 +29,7 @@ from starforge_console.web.fleet_views import count_as, load_details
 from starforge_console.web.fleets import Fleets
 from starforge_console.web.problems import problem_responses
 from starforge_console.web.steps import add_steps
-from starforge_console.web.views import build_job
+from starforge_console.web.views import build_job, build_wait
 
 DEFAULT_PAGE: Final = 100
 ANY: Final = "any"
@@ -87,8 +88,8 @@ async def load_why(services: ApiServices, job_id: str) -> JobWhy:
         job=job_id,
         state=job.state,
         place=place,
-        waits=tuple(WaitView(reason=why.reason, places=why.places, more=why.more) for why in found.reasons),
-        nodes=tuple(NodeWhy(fleet=one.fleet, node=one.node, why=one.why) for one in found.nodes),
+        waits=tuple(map(build_wait, found.reasons)),
+        nodes=tuple(NodeWhy(fleet=one.fleet, node=one.node, why=one.why, code=code_of(one.why)) for one in found.nodes),
         starts_with=tuple(
             StartsWith(change=one.change.value, value=one.value, fleet=one.target.fleet, node=one.target.node)
             for one in found.starts_with

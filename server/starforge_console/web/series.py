@@ -5,8 +5,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from starforge.contract.api import Curve, MetricKeys, Outputs
 from starforge.contract.bounds import LARGEST_NUMBER
+from starforge.contract.results import Curve, MetricKeys, Outputs
 from starforge.errors import InputError
 from starforge_console.domain.drawing import EVERYTHING, Window
 from starforge_console.ledger.listing import load_line, load_lines

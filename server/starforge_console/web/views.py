@@ -7,29 +7,30 @@ from typing import Any, Final
 
 from starforge.contract.api import (
     AttemptView,
-    CheckpointView,
     EventView,
-    FileView,
     GivenSecretView,
     JobView,
     LineageView,
     LogState,
     MethodView,
-    Outputs,
     ProfileView,
     WaitView,
 )
 from starforge.contract.combinations import SweepPart
 from starforge.contract.ids import AttemptId, is_job_id, job_of
+from starforge.contract.results import CheckpointView, FileView, Outputs
 from starforge.contract.states import Reason
 from starforge.hardware.profiles import Profile
 from starforge.recipes.model import Recipe
+from starforge.said.sentence import code_of
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.domain.outputs import decide_outputs
+from starforge_console.domain.waiting import WaitReason
 from starforge_console.ledger.lineages import LineageRecord
 from starforge_console.ledger.listing import JobLine
 from starforge_console.ledger.reports import Output
 from starforge_console.ledger.views import AttemptRecord, EventRecord, JobRecord
+from starforge_console.ledger.waits import read_waits
 from starforge_console.web.cursors import decode_place, encode_place, refuse_cursor
 
 _SAME_NAMES: Final = tuple(name for name in JobView.model_fields if name in JobRecord.__dataclass_fields__)
@@ -41,6 +42,7 @@ def build_job(line: JobLine) -> JobView:
     values = {name: getattr(record, name) for name in _SAME_NAMES}
     return JobView.model_construct(
         attempt=record.attempt_number,
+        note_code=code_of(record.note),
         waits=build_waits(record),
         recipe=line.recipe,
         series=line.series,
@@ -62,7 +64,12 @@ def build_part(line: JobLine) -> SweepPart | None:
 
 def build_waits(record: JobRecord) -> tuple[WaitView, ...]:
     """Why the job waits, reason by reason; none where nothing is told."""
-    return tuple(WaitView(**one) for one in json.loads(record.waiting)) if record.waiting else ()
+    return tuple(map(build_wait, read_waits(record.waiting)))
+
+
+def build_wait(wait: WaitReason) -> WaitView:
+    """One reason."""
+    return WaitView(reason=wait.reason, code=code_of(wait.reason), places=wait.places, more=wait.more)
 
 
 def build_event(record: EventRecord) -> EventView:
@@ -75,6 +82,7 @@ def build_event(record: EventRecord) -> EventView:
         reason=record.reason,
         attempt=record.attempt,
         note=record.note,
+        note_code=code_of(record.note),
         count=record.count,
     )
 

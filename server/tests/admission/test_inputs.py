@@ -7,7 +7,7 @@ import pytest
 from server.tests.admission.test_gates import RECIPE, decide, fleet, node, spec
 from starforge.recipes.catalog import load_catalog
 from starforge_console.admission.gate import Snapshot
-from starforge_console.admission.huggingface import _SAID
+from starforge_console.admission.huggingface import CODES
 from starforge_console.admission.images import parse_patterns
 from starforge_console.admission.inputs import pin_inputs
 from starforge_console.domain.inputs import (
@@ -36,11 +36,11 @@ def pin(members: dict[str, Any], **seen: Any) -> JobInputs:
 @pytest.mark.parametrize("standing", [one for one in HubStanding if one is not HubStanding.READABLE])
 def test_each_answer_but_yes_is_a_refusal_of_its_own(standing: HubStanding) -> None:
     refused = decide(spec(**MODEL), hub={"model": HubAnswer(standing, why="403")})
-    assert refused == {"huggingface": [_SAID[standing].code]}
+    assert refused == {"huggingface": [CODES[standing]]}
 
 
 def test_no_two_answers_share_a_code() -> None:
-    assert len({said.code for said in _SAID.values()}) == len(HubStanding) - 1
+    assert len(set(CODES.values())) == len(HubStanding) - 1
 
 
 @pytest.mark.parametrize("standing", HubStanding)

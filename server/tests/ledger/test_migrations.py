@@ -115,8 +115,9 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
                 "jobs": (
                     *("waiting", "inputs", "starts_from", "workspace", "image_digest", "wished_for", "goes_on"),
                     *("retries_given", "restored_at_step", "total_steps", "stop_grace_s", "ahead", "passed"),
-                    *("sweep", "sweep_place"),
+                    *("sweep", "sweep_place", "note_said", "admission_said"),
                 ),
+                "events": ("note_said",),
                 "users": ("team",),
                 "fleets": ("requires_limit",),
                 "attempts": ("series", "capsule_digest", "runner_digest", "image_digest"),

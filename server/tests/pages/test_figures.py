@@ -1,6 +1,6 @@
 """Which curves a job's page draws first, and what is no curve."""
 
-from starforge.contract.api import Curve
+from starforge.contract.results import Curve
 from starforge_console.web.pages.figures import build_figure, choose_groups, choose_system
 
 POINTS = {"train_loss": 1, "loss": 20, "eval/loss": 4, "grad_norm": 20, "epoch": 20}

@@ -1,9 +1,11 @@
 import re
+from io import BytesIO
 from itertools import chain
 from string import Formatter
 from typing import get_args
 
 import pytest
+from babel.messages.pofile import read_po
 from markupsafe import Markup
 
 from starforge.contract.states import JobState, Reason
@@ -11,6 +13,7 @@ from starforge.diagnosis.answer import Category, Confidence
 from starforge.diagnosis.exits import EXIT_RULES
 from starforge.diagnosis.rules.book import RULES
 from starforge.recipes.model import ParameterType
+from starforge.said.catalog import LISTS, MESSAGES
 from starforge.wording import TIME_UNITS
 from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.gates import GATES
@@ -18,7 +21,7 @@ from starforge_console.domain.opening import KINDS
 from starforge_console.domain.progress import Cause
 from starforge_console.domain.retention import Kind
 from starforge_console.settings.console import FleetKind
-from starforge_console.web.i18n.words import CHINESE, ENGLISH, choose_language, load_words
+from starforge_console.web.i18n.words import CHINESE, ENGLISH, LOCALES, choose_language, load_words
 from starforge_console.web.pages import admin, catalog, fleets, jobs, queue
 from starforge_console.web.pages.fleet_map import STATES, STATUSES
 from starforge_console.web.pages.fleet_nodes import Act
@@ -82,6 +85,8 @@ def built_codes() -> set[str]:
         *(f"pause.risk.{cause}" for cause in Cause),
         *(f"diagnosis.category.{category}" for category in Category),
         *(f"diagnosis.confidence.{confidence}" for confidence in Confidence),
+        *MESSAGES,
+        *LISTS,
     }
 
 
@@ -112,6 +117,11 @@ def test_no_message_is_missing_and_none_is_left_over(language: str) -> None:
     forms = {f"{code}.{form}" for code in counted for form in (("one", "other") if language == ENGLISH else ("other",))}
     wanted, there = plain | forms, load_words(language).codes
     assert wanted ^ there == frozenset()
+
+
+def test_no_code_of_a_sentence_is_a_pages_own() -> None:
+    own = (message.id for path in (LOCALES / ENGLISH).glob("*.po") for message in read_po(BytesIO(path.read_bytes())))
+    assert {str(code) for code in own} & {*MESSAGES, *LISTS} == set()
 
 
 def test_both_languages_leave_room_for_the_same_values() -> None:

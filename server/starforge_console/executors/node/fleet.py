@@ -12,6 +12,7 @@ from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest
 from starforge.contract.observation import NoSignal, Observation
 from starforge.errors import BackendUnreachable, NodeFault, StarForgeError
+from starforge.said.sentence import say
 from starforge_console.domain.nodes import NodeState
 from starforge_console.domain.placement import ONE_NODE, place_on_one_node
 from starforge_console.executors.node.directory import KnownNode, NodeDirectory
@@ -50,7 +51,7 @@ class NodeExecutor:
         views = [build_view(node, now, self._series_of) for node in self._directory.nodes(self._fleet)]
         # What a machine that told nothing yet has is not known: then nothing can be said never to fit.
         silent = [view.name for view in views if view.gpus_unknown and not view.cpus]
-        why_not = f"{', '.join(silent)} has told nothing yet" if silent else ""
+        why_not = say("host.fleet_told_nothing", nodes=", ".join(silent)) if silent else ""
         return FleetView(fleet=self._fleet, nodes=tuple(views), complete=not silent, why_not=why_not)
 
     def place(self, ask: PlacementAsk, view: FleetView) -> Target | NoRoom:
@@ -79,7 +80,7 @@ class NodeExecutor:
         nodes = {node.name: node for node in places.values()}
         told = await asyncio.gather(*(self._observe_on(nodes[name], asked) for name, asked in by_node.items()))
         found: dict[AttemptId, Observation] = {
-            attempt: NoSignal(reason="no machine is known for it") for attempt in attempts if attempt not in places
+            attempt: NoSignal(reason=say("host.unknown_for_it")) for attempt in attempts if attempt not in places
         }
         for answers in told:
             found.update(answers)
@@ -105,7 +106,7 @@ class NodeExecutor:
         nodes = self._standing()
         held = await self._on_each(nodes, lambda link: link.observe(None))
         if nodes and not held:
-            return NoSignal(reason=f"no machine of fleet {self._fleet} answers")
+            return NoSignal(reason=say("host.fleet_silent", fleet=self._fleet))
         return {attempt: one for answers in held.values() for attempt, one in answers.items()}
 
     async def sweep(self, known: Collection[AttemptId]) -> Sequence[str]:
@@ -175,7 +176,7 @@ class NodeExecutor:
 
     async def _observe_on(self, node: KnownNode, attempts: Sequence[AttemptId]) -> Mapping[AttemptId, Observation]:
         if node.standing is NodeState.LOST:
-            return dict.fromkeys(attempts, NoSignal(reason=f"{node.name} was marked lost"))
+            return dict.fromkeys(attempts, NoSignal(reason=say("host.marked_lost", node=node.name)))
         try:
             return await self._call(node, lambda link: link.observe(attempts))
         except StarForgeError as error:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from starforge import __version__
 from starforge.contract.executor import GpuState, GpuView, NodeView
 from starforge.contract.wire import OLDEST_WIRE_VERSION, WIRE_VERSION, NodeReport
+from starforge.said.sentence import say
 from starforge_console.domain.nodes import NodeFacts, NodeStatus, Standing, decide_standing, explain_unreachable
 from starforge_console.executors.node.directory import KnownNode
 
@@ -19,7 +20,7 @@ def build_view(node: KnownNode, now: float, series_of: Callable[[str], str | Non
     accepts, why_not = standing.status is NodeStatus.READY, standing.refusal
     view = node.report.view if node.report is not None else None
     if view is None:
-        unknown = node.report.view_unknown if node.report is not None else "it has told nothing yet"
+        unknown = node.report.view_unknown if node.report is not None else say("host.told_nothing")
         return NodeView(
             name=node.name, gpus=(), cpus=0.0, memory_bytes=0, accepts=False, why_not=why_not, gpus_unknown=unknown
         )
@@ -47,16 +48,16 @@ def find_standing(node: KnownNode, now: float) -> Standing:
 
 def _find_own_reason(node: KnownNode, report: NodeReport) -> str:
     if report.oldest_wire > WIRE_VERSION or report.newest_wire < OLDEST_WIRE_VERSION:
-        return f"its forgelet {report.version} and this console {__version__} do not understand each other: upgrade"
+        return say("host.versions", version=report.version, own=__version__)
     if report.fence < node.fence:
-        return "it was marked lost and still has to clean up for that"
+        return say("host.to_clean_up")
     if report.view is None:
-        return report.view_unknown or "its engine does not answer"
-    return "" if report.view.accepts else report.view.why_not or "it takes no jobs now"
+        return report.view_unknown or say("host.engine_silent")
+    return "" if report.view.accepts else report.view.why_not or say("host.takes_none")
 
 
 def _block(gpu: GpuView) -> GpuView:
     """What is free or held behind a silence is neither; what was out of use before stays that."""
     if gpu.state in {GpuState.FREE, GpuState.HELD}:
-        return replace(gpu, state=GpuState.BLOCKED, why="its machine does not answer")
+        return replace(gpu, state=GpuState.BLOCKED, why=say("host.no_signal"))
     return gpu

@@ -4,7 +4,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from starforge.contract import api, curves
+from starforge.contract import api, curves, results
 from starforge.contract.comparing import ComparedCurve, ComparedSetting, Comparison, PrimaryView
 from starforge.contract.diagnosis import DiagnosisView
 from starforge.contract.files import FileEntry, FileList
@@ -150,8 +150,8 @@ def _curves() -> list[BaseModel]:
     )
     keys = curves.sort_keys({KEY: 21, "train/lr": 21})
     return [
-        api.MetricKeys(keys=dict.fromkeys(keys, 21), primary=KEY, total=2),
-        api.Curve(key=KEY, steps=steps, values=values, times=times, total_points=21),
+        results.MetricKeys(keys=dict.fromkeys(keys, 21), primary=KEY, total=2),
+        results.Curve(key=KEY, steps=steps, values=values, times=times, total_points=21),
         Comparison(
             runs=(build_line(),),
             keys=(KEY,),
@@ -166,10 +166,10 @@ def _curves() -> list[BaseModel]:
 def _files() -> list[BaseModel]:
     reported = SampleLine(name="generations", step=20, attempt=1, at=AT + 25, rows=1)
     return [
-        api.Outputs(
-            artifacts=(api.FileView(path="model.bin", bytes=4096, sha256=DIGEST.removeprefix("sha256:")),),
+        results.Outputs(
+            artifacts=(results.FileView(path="model.bin", bytes=4096, sha256=DIGEST.removeprefix("sha256:")),),
             checkpoints=(
-                api.CheckpointView(attempt=1, step=20, path="checkpoints/1/step-20", committed=True, bytes=8192),
+                results.CheckpointView(attempt=1, step=20, path="checkpoints/1/step-20", committed=True, bytes=8192),
             ),
         ),
         FileList(path="out", items=(FileEntry(name="model.bin", kind="file", bytes=4096, modified_at=AT + 60),)),

@@ -12,6 +12,8 @@ from babel.messages.pofile import read_po
 from markupsafe import Markup, escape
 
 from starforge.logtext import clean
+from starforge.said.catalog import LISTS, MESSAGES
+from starforge.said.sentence import Said
 
 LOCALES: Final = Path(__file__).with_name("locale")
 ENGLISH: Final = "en"
@@ -45,6 +47,25 @@ class Words:
         """The message of `code` as plain text."""
         return self._messages[code]
 
+    def said(self, text: str) -> Markup:
+        """A sentence in this language as HTML; in English where it has no code, or the catalog not the code."""
+        if self.language == ENGLISH or not isinstance(text, Said) or text.code not in self._messages:
+            return escape(clean(text))
+        values = {
+            name: self.said(value) if isinstance(value, str) else escape(value) for name, value in text.values.items()
+        }
+        if text.code in LISTS:
+            return escape(self._messages[text.code]).join(values.values())
+        try:
+            return self(text.code, **values)
+        except KeyError:  # it was said by another version, with other values
+            return escape(clean(text))
+
+    def lang(self, text: str) -> Markup:
+        """The attribute of an element that holds `said(text)`: which language that is, where not the page's."""
+        is_said = isinstance(text, Said) and text.code in self._messages and self.language != ENGLISH
+        return Markup("") if is_said else Markup(' lang="en"')
+
     @property
     def codes(self) -> frozenset[str]:
         """The codes of all messages."""
@@ -54,7 +75,7 @@ class Words:
 @cache
 def load_words(language: str) -> Words:
     """The words of a language of `LANGUAGES`. Raises ValueError for a catalog with a message that has no words."""
-    messages: dict[str, str] = {}
+    messages = {**LISTS, **MESSAGES} if language == ENGLISH else {}
     for path in sorted((LOCALES / language.replace("-", "_")).glob("*.po")):
         messages |= _load_messages(path)
     return Words(language, MappingProxyType(messages))

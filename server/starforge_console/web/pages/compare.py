@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import StringConstraints
 from starlette.responses import RedirectResponse, Response
 
-from starforge.contract.api import Curve, JobView
+from starforge.contract.api import JobView
 from starforge.contract.combinations import describe_combination
 from starforge.contract.comparing import (
     KEYS_AT_MOST,
@@ -19,6 +19,7 @@ from starforge.contract.comparing import (
     Comparison,
     PrimaryView,
 )
+from starforge.contract.results import Curve
 from starforge.contract.states import has_ended_for_good
 from starforge_console.domain.drawing import Look
 from starforge_console.web.compare import list_common_keys, load_comparison

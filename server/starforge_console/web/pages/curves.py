@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query
 from pydantic import Field, StringConstraints
 from starlette.responses import Response
 
-from starforge.contract.api import Curve
 from starforge.contract.comparing import RUNS_AT_MOST
+from starforge.contract.results import Curve
 from starforge.errors import InputError
 from starforge_console.domain.drawing import EVERYTHING, Look, Window
 from starforge_console.web.deps import ApiServices, Services

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from starforge.contract.api import Curve
 from starforge.contract.capsule import SYSTEM_METRICS
 from starforge.contract.curves import is_of_system, sort_keys
+from starforge.contract.results import Curve
 
 KEYS_A_FIGURE: Final = 8
 FIGURES_AT_FIRST: Final = 2

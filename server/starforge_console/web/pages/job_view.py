@@ -4,26 +4,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from starforge.contract.api import (
-    AdmissionRecord,
-    AttemptView,
-    CheckpointView,
-    LineageView,
-    LogState,
-    Outputs,
-    WaitView,
-)
+from starforge.contract.api import AdmissionRecord, AttemptView, LineageView, LogState
 from starforge.contract.diagnosis import DiagnosisView
 from starforge.contract.jobspec import JobSpec
+from starforge.contract.results import CheckpointView, Outputs
 from starforge.contract.states import FREE_OF_CHARGE, HOLDS_A_PLACE, DesiredState, JobState, has_ended_for_good
 from starforge.diagnosis.answer import Category
+from starforge_console.admission.said import read_record
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
+from starforge_console.domain.waiting import WaitReason
 from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.lineages import load_lineage_record
 from starforge_console.ledger.listing import History, JobLine, load_history, load_lines
 from starforge_console.ledger.points import list_keys
 from starforge_console.ledger.queue_order import find_place
 from starforge_console.ledger.views import AttemptRecord, EventRecord, list_attempts, load_documents, load_job
+from starforge_console.ledger.waits import read_waits
 from starforge_console.web.attempts import choose_attempt, load_log_state, load_outputs
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.diagnosis import find_view
@@ -31,7 +27,7 @@ from starforge_console.web.i18n.words import Words
 from starforge_console.web.pages.causes import tell_cause
 from starforge_console.web.pages.timeline import Stretch, fold_events
 from starforge_console.web.steps import add_steps
-from starforge_console.web.views import build_attempt, build_lineage, build_waits
+from starforge_console.web.views import build_attempt, build_lineage
 
 EVENTS_SHOWN: Final = 200
 
@@ -106,10 +102,10 @@ class JobPage:
         return self.line.job.state in {JobState.FAILED, JobState.STOPPED}
 
     @property
-    def waits(self) -> tuple[WaitView, ...]:
+    def waits(self) -> tuple[WaitReason, ...]:
         """Why a queued job is not placed, as was last told of it."""
         job = self.line.job
-        return build_waits(job) or ((WaitView(reason=job.note),) if job.note else ())
+        return read_waits(job.waiting) or ((WaitReason(job.note),) if job.note else ())
 
     def fold(self, events: Sequence[EventRecord]) -> list[Stretch]:
         """Entries of its history, newest first, like ones in a row as one."""
@@ -174,7 +170,7 @@ async def load_job_page(services: ApiServices, job_id: str, attempt: int | None 
         spec=JobSpec.model_validate_json(documents.spec),
         spec_digest=documents.spec_digest,
         image_digest=documents.image_digest,
-        admission=AdmissionRecord.model_validate_json(documents.admission),
+        admission=read_record(documents.admission, documents.admission_said),
         history=history,
         attempts=tuple(map(build_attempt, attempts)),
         lineage=build_lineage(lineage),

@@ -5,7 +5,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
@@ -60,6 +61,7 @@ class Look:
             "figure": formats.figure,
             "moment": formats.moment,
             "reading": formats.reading,
+            "said": _say,
             "short_digest": formats.short_digest,
             "since": formats.since,
             "size": formats.size,
@@ -83,3 +85,10 @@ class Look:
     def _icon(self, name: str, classes: str = "i s") -> Markup:
         sprite = self._assets.url("icons.svg")
         return Markup('<svg class="{}" aria-hidden="true"><use href="{}#{}"/></svg>').format(classes, sprite, name)
+
+
+@pass_context
+def _say(context: Context, text: str) -> Markup:
+    """A sentence in the language of the page."""
+    words: Words = context["t"]
+    return words.said(text)

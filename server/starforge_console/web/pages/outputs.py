@@ -9,8 +9,8 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
-from starforge.contract.api import CheckpointView
 from starforge.contract.files import FileEntry
+from starforge.contract.results import CheckpointView
 from starforge.errors import StarForgeError
 from starforge_console.web.attempts import rate_checkpoints
 from starforge_console.web.deps import ApiServices, Services

@@ -7,8 +7,8 @@ from typing import Any, Final
 from fastapi import APIRouter
 from starlette.responses import RedirectResponse, Response
 
-from starforge.contract.api import Curve
 from starforge.contract.fleets import FleetDetail
+from starforge.contract.results import Curve
 from starforge.contract.states import JobState
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.listing import JobLine, search_jobs

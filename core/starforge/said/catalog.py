@@ -1,0 +1,27 @@
+"""Every sentence that is decided in one place and read in several, in English, by its code.
+
+The pages' catalogs hold the same codes for other languages. A code stays what it is: ledgers keep it.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from starforge.said.admission import ADMISSION
+from starforge.said.exits import EXITS
+from starforge.said.nodes import NODES
+from starforge.said.progress import PROGRESS
+from starforge.said.refusals import REFUSALS
+from starforge.said.waits import WAITS
+
+LISTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "list.and": " and ",
+        "list.comma": ", ",
+        "list.semicolon": "; ",
+    }
+)
+"""What stands between the parts of a list."""
+
+MESSAGES: Final[Mapping[str, str]] = MappingProxyType({**WAITS, **NODES, **PROGRESS, **EXITS, **ADMISSION, **REFUSALS})
+"""The sentence of each code; what stands in braces is a value."""

@@ -4,6 +4,9 @@ from typing import Final
 
 ADMISSION: Final = {
     "admission.no_limit": "no limit",
+    "admission.limit_unasked": "no fleet requires one",
+    "admission.limit": "at most {s} s",
+    "admission.unlimited": "none is set: it is not placed in {fleets}",
     "admission.holds": "{holder} holds {gpus}",
     "admission.waits": "it waits in the queue: {why}",
     "admission.none_binds": "none binds it",

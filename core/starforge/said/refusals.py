@@ -30,6 +30,13 @@ REFUSALS: Final = {
     "refusal.secret_why": "a job is given secrets of whoever submits it, and of nobody else",
     "refusal.quota": "the quota of {holder} never lets this start",
     "refusal.quota_next": "ask for what it allows, or an administrator for more",
+    "refusal.unlimited": "the job has no time limit",
+    "refusal.unlimited_why": "{fleets} takes only jobs that have one",
+    "refusal.unlimited_why_all": "{fleets} take only jobs that have one",
+    "refusal.unlimited_next": ("submit it with --max-runtime SECONDS, or set lifecycle.max_runtime_s in its config"),
+    "refusal.unlimited_next_fleet": (
+        "submit it with --max-runtime SECONDS, or set lifecycle.max_runtime_s in its config, or name another fleet"
+    ),
     "refusal.fits": "fleet {fleet} can never run this",
     "refusal.fits_next": "ask for less, or name another fleet",
     "refusal.no_fleet": "this console has no fleet",

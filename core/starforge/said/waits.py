@@ -16,6 +16,8 @@ WAITS: Final = {
     "wait.no_machine": "no machine",
     "wait.no_room_either": "no room either",
     "wait.unserved": ("not served here any more: stop the job and submit it again for another fleet ('sf fleet ls')"),
+    "wait.unlimited": "takes only jobs that have a time limit (max_runtime)",
+    "wait.start_failed": "its last start failed: it is placed again from {at} UTC on",
     "wait.never": (
         "could not run it if it were empty: stop the job and ask for less, or wait until a larger machine joins"
     ),
@@ -79,6 +81,10 @@ WAITS: Final = {
     "window.closed": "is closed: {when}",
     "window.closing": "closes {at}, and a job begins to end {grace} s before that: {when}",
     "window.start": "it may start {at}",
+    "window.lost": (
+        "counts in the time zone {zones}, of which this console's machine has no table any more: an administrator"
+        " updates the machine's time zones, or sets the window anew"
+    ),
     "window.never": (
         "never, for it is not open again with all others that bind the job; ask an administrator for other hours"
     ),

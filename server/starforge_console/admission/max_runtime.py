@@ -1,6 +1,7 @@
 """Gate `max_runtime`: fleets that take only jobs with a time limit, so that the start of those that wait is bounded."""
 
 from starforge.contract.api import RefusalView
+from starforge.said.sentence import say
 from starforge_console.admission.gate import Snapshot, Submission, Verdict
 
 
@@ -16,17 +17,16 @@ class MaxRuntimeGate:
         strict = [fleet.name for fleet in fleets if fleet.requires_limit]
         against, limit_s = ", ".join(f"fleet {name}" for name in strict), submission.spec.spec.lifecycle.max_runtime_s
         if not strict:
-            return Verdict(message="no fleet requires one")
+            return Verdict(message=say("admission.limit_unasked"))
         if limit_s is not None:
-            return Verdict(against=against, message=f"at most {limit_s:g} s")
+            return Verdict(against=against, message=say("admission.limit", s=f"{limit_s:g}"))
         if len(strict) < len(fleets):
-            return Verdict(against=against, message=f"none is set: it is not placed in {against}")
+            return Verdict(against=against, message=say("admission.unlimited", fleets=against))
         refusal = RefusalView(
             code="max_runtime_required",
             gate=self.name,
-            what="the job has no time limit",
-            why=f"{against} {'takes' if len(strict) == 1 else 'take'} only jobs that have one",
-            next_step="submit it with --max-runtime SECONDS, or set lifecycle.max_runtime_s in its config"
-            + ("" if named is None else ", or name another fleet"),
+            what=say("refusal.unlimited"),
+            why=say("refusal.unlimited_why" if len(strict) == 1 else "refusal.unlimited_why_all", fleets=against),
+            next_step=say("refusal.unlimited_next" if named is None else "refusal.unlimited_next_fleet"),
         )
         return Verdict(against=against, refusals=(refusal,))

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from starforge.contract.launch import PoolRequest
 from starforge.hardware.series import FAMILIES
-from starforge.said.sentence import say
+from starforge.said.sentence import say, say_list
 from starforge_console.domain.job import QueuedJob
 from starforge_console.domain.waiting import WaitReason, explain_unlimited
 from starforge_console.domain.window_syntax import DAYS
@@ -152,10 +152,8 @@ def say_window(of: WindowOf) -> str:
 
 def explain_lost(lost: Bound) -> WaitReason:
     """Why a job may not start under windows of which nobody can say when they are open."""
-    zones = " and ".join(sorted({repr(one.window.zone) for one in lost}))
-    why = f"counts in the time zone {zones}, of which this console's machine has no table any more"
-    after = "an administrator updates the machine's time zones, or sets the window anew"
-    return WaitReason(f"{why}: {after}", tuple(f"the window of {one.of}" for one in lost))
+    zones = say_list("list.and", sorted({repr(one.window.zone) for one in lost}))
+    return WaitReason(say("window.lost", zones=zones), tuple(say_window(one.of) for one in lost))
 
 
 def list_closed(bound: Bound, at: float, grace_s: float) -> Bound:

@@ -27,7 +27,7 @@ def explain_unserved(fleet: str) -> WaitReason:
 
 def explain_unlimited(fleet: str) -> WaitReason:
     """The fleet takes only jobs with a time limit, and the job has none."""
-    return WaitReason("takes only jobs that have a time limit (max_runtime)", (fleet,))
+    return WaitReason(say("wait.unlimited"), (fleet,))
 
 
 def explain_maintenance(by: str, reason: str) -> WaitReason:

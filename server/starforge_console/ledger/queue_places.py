@@ -6,6 +6,7 @@ from starforge.contract.ids import JobId
 from starforge.contract.queue import QueueMove
 from starforge.contract.states import JobState
 from starforge.errors import Conflict, NotFound
+from starforge.said.sentence import say
 from starforge_console.ledger.moves import note_timeline
 from starforge_console.ledger.tables import jobs
 
@@ -20,26 +21,19 @@ def put_in_queue(connection: Connection, job_id: JobId, to: QueueMove, by: str, 
     """
     row = connection.execute(select(jobs.c.state, jobs.c.ahead).where(jobs.c.id == job_id)).first()
     if row is None:
-        raise NotFound(f"there is no job {job_id}", next_step="'sf job ls' lists the jobs")
+        raise NotFound(say("fault.no_job", job=job_id), next_step=say("fault.no_job_next"))
     if row.state != JobState.QUEUED.value:
         raise Conflict(
-            f"job {job_id} is {row.state}",
-            why="only a queued job has a place in the queue",
-            next_step="'sf job ls --state QUEUED' lists those",
+            say("fault.not_queued", job=job_id, state=row.state),
+            why=say("fault.not_queued_why"),
+            next_step=say("fault.not_queued_next"),
         )
     ahead = _find_ahead(connection, job_id, to, row.ahead)
     if ahead == row.ahead:
         return False
     connection.execute(update(jobs).where(jobs.c.id == job_id).values(ahead=ahead))
-    note_timeline(connection, job_id, now, f"{_TOLD[to]} by {by}")
+    note_timeline(connection, job_id, now, say(f"note.queue_{to}", user=by))
     return True
-
-
-_TOLD = {
-    "first": "put first in the queue",
-    "last": "put last in the queue",
-    "release": "put back to its own place in the queue",
-}
 
 
 def _find_ahead(connection: Connection, job_id: JobId, to: QueueMove, ahead: int) -> int:

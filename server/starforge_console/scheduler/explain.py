@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from starforge.contract.executor import FleetView
+from starforge.said.sentence import say
 from starforge_console.domain.alternatives import Alternative, find_alternatives
 from starforge_console.domain.claims import claim_targets
 from starforge_console.domain.job import QueuedJob
@@ -66,7 +67,7 @@ def _explain(snapshot: Snapshot, job: QueuedJob) -> Explanation:
     reasons = [] if isinstance(explained.decision, Start) else list(explained.decision.reasons)
     if later > snapshot.now:
         at = datetime.fromtimestamp(later, UTC)
-        reasons = [WaitReason(f"its last start failed: it is placed again from {at:%H:%M:%S} UTC on"), *reasons]
+        reasons = [WaitReason(say("wait.start_failed", at=f"{at:%H:%M:%S}")), *reasons]
     if not reasons and not isinstance(explained.decision, Start):
         reasons = [WaitReason(explained.decision.text)]
     if not reasons:

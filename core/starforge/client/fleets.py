@@ -69,7 +69,8 @@ class FleetConsole(Console):
 
     def drain(self, node: str, request: api.DrainNode) -> api.NodeChanged:
         """Place nothing new on the node."""
-        return self._change(node, "drain", request.model_dump(mode="json"))
+        # What was not asked for is not sent: consoles of before do not know it.
+        return self._change(node, "drain", request.model_dump(mode="json", exclude_defaults=True))
 
     def undrain(self, node: str) -> api.NodeChanged:
         """Place on the node again."""

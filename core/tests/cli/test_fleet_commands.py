@@ -117,7 +117,7 @@ def test_the_line_to_paste_is_all_of_the_standard_output(sf: Sf, state: ConsoleS
 @pytest.mark.parametrize(
     ("words", "state_after", "body"),
     [
-        (("drain", "gpu7", "--why", "a fan"), "draining", {"why": "a fan", "pause": False}),
+        (("drain", "gpu7", "--why", "a fan"), "draining", {"why": "a fan"}),
         (("undrain", "gpu7"), "active", None),
         (("remove", "gpu7"), "removed", None),
     ],

@@ -6,6 +6,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+import structlog
+
 from starforge.contract.executor import Executor
 from starforge.contract.launch import IMAGE_USER, Network, parse_user
 from starforge.errors import Conflict, InputError, LaunchRefused, Unavailable
@@ -16,6 +18,7 @@ from starforge_console.ledger.fleets import Fleet, add_fleet, list_fleets, requi
 from starforge_console.settings.console import FleetKind
 from starforge_console.wakeups import BACKEND, NODES, QUEUE, Wakeups
 
+_log = structlog.get_logger("fleets")
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 
 
@@ -79,9 +82,13 @@ class ServedFleets(Mapping[str, Executor]):
         self._executors[fleet.name], self._fleets[fleet.name] = executor, fleet
         self._wakeups.notify(QUEUE, BACKEND, NODES)
 
-    async def require_limit(self, name: str, *, requires: bool) -> None:
-        """Let the fleet take only jobs with a time limit from now on, or all again. Raises NotFound."""
+    async def require_limit(self, name: str, by: str, *, requires: bool) -> None:
+        """Let the fleet take only jobs with a time limit from now on, or all again; the log keeps who said so.
+
+        Raises NotFound.
+        """
         await self._ledger.write(lambda c: require_limit(c, name, requires=requires))
+        _log.info("what a fleet takes was changed", fleet=name, only_with_a_time_limit=requires, by=by)
         self._fleets[name] = replace(self._fleets[name], requires_limit=requires)
         self._wakeups.notify(QUEUE, NODES)
 

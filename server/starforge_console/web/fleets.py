@@ -77,9 +77,9 @@ async def show_fleet(fleets: Fleets, _account: Reader, fleet: str) -> FleetDetai
 
 
 @router.patch("/fleets/{fleet}", responses=problem_responses(*_NAMED, 413))
-async def change_fleet(fleets: Fleets, _account: Administrator, fleet: str, request: ChangeFleet) -> FleetSummary:
+async def change_fleet(fleets: Fleets, account: Administrator, fleet: str, request: ChangeFleet) -> FleetSummary:
     """Let a fleet take only jobs with a time limit, or all again; jobs that were admitted before stay admitted."""
-    await fleets.fleets.require_limit(fleet, requires=request.require_max_runtime)
+    await fleets.fleets.require_limit(fleet, account.user, requires=request.require_max_runtime)
     return (await load_detail(fleets, fleets.administration.load_fleet(fleet))).fleet
 
 

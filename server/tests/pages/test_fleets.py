@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
+from structlog.testing import capture_logs
 
 from server.tests.fleets.machines import Machine, build_gpu, build_view
 from server.tests.pages.fleet_support import FleetConsole, build_fleet_console
@@ -17,6 +18,7 @@ from starforge.contract.executor import GpuState
 from starforge.contract.ids import AttemptId
 from starforge.errors import Refused
 from starforge_console.domain.nodes import NodeState
+from starforge_console.ledger.fleets import list_requiring
 
 TIMES = "&nbsp;\u00d7&nbsp;"
 STRANGER = AttemptId("j2k7abcdef-1-abcdef")
@@ -32,6 +34,7 @@ POSTS = [
     "/fleets/gpu/nodes/gpu7/mark-lost",
     "/fleets/gpu/nodes/gpu7/end-unknown",
     "/fleets/gpu/delete",
+    "/fleets/gpu/limit",
 ]
 
 
@@ -72,6 +75,28 @@ def test_a_fleet_is_made_by_the_form_and_shown_with_how_to_go_on(fleets: FleetCo
     assert "make a join token below" in page
     made = fleets.services.fleets.fleets["lab-a"]
     assert (made.kind, made.network, made.user) == ("node", "host", "1000:1000")
+
+
+def test_a_fleet_is_made_to_take_only_jobs_with_a_time_limit_and_changed_on_its_page(
+    fleets: FleetConsole, root: TestClient
+) -> None:
+    page = send(root, "/new-fleet", name="lab-a", network="host", require_max_runtime="yes")
+    assert "only jobs with a time limit" in page
+    assert fleets.console.ledger.read_now(list_requiring) == {"lab-a"}
+    with capture_logs() as logs:
+        page = send(root, "/fleets/lab-a/limit", require_max_runtime="no")
+    assert "with and without a time limit" in page
+    assert fleets.console.ledger.read_now(list_requiring) == frozenset()
+    told = [one for one in logs if one.get("fleet") == "lab-a"]
+    assert [(one["only_with_a_time_limit"], one["by"]) for one in told] == [(False, "root")]
+    assert "takes only jobs with a time limit" in send(root, "/fleets/lab-a/limit", require_max_runtime="yes")
+    assert fleets.console.ledger.read_now(list_requiring) == {"lab-a"}
+    assert "there is no fleet" in send(root, "/fleets/none/limit", require_max_runtime="yes")
+
+
+def test_the_box_stays_checked_where_a_form_comes_back(root: TestClient) -> None:
+    page = send(root, "/new-fleet", name="Lab A", network="host", require_max_runtime="yes")
+    assert re.search(r'name="require_max_runtime"[^>]* checked>', page)
 
 
 @pytest.mark.parametrize(

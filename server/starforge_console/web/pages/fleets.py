@@ -1,7 +1,7 @@
 """The pages of fleets: the list, a new one, one with its machines, its join tokens, and names of GPUs."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path
@@ -25,7 +25,10 @@ from starforge_console.web.pages.visit import Visit, text_of
 from starforge_console.wheels.script import build_script
 
 NETWORKS: Final = tuple(network.value for network in Network)
-DONE: Final = ("drained", "undrained", "removed", "lost", "ending", "revoked", "added", "forgotten", "made", "deleted")
+DONE: Final = (
+    *("drained", "undrained", "removed", "lost", "ending", "revoked", "added", "forgotten", "made", "deleted"),
+    *("limited", "unlimited"),
+)
 """What a page says that it was just sent to after, each with words of its own."""
 _NUMBER: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?")
 _WHOLE: Final = re.compile(r"[0-9]{1,6}")
@@ -79,7 +82,7 @@ async def ask_for_fleet(asked: Asked) -> Response:
 async def make_fleet(asked: Asked) -> Response:
     """Make a fleet of machines that join, and show it; a form that cannot be taken comes back with what to mend."""
     form = await asked.load_form()
-    given = {name: text_of(form, name, 100) for name in ("name", "network", "user")}
+    given = {name: text_of(form, name, 100) for name in ("name", "network", "user", "require_max_runtime")}
     fault = await _make(asked.fleets, given)
     if fault is not None:
         return _show_new(asked, given, fault)
@@ -90,6 +93,15 @@ async def make_fleet(asked: Asked) -> Response:
 async def show_fleet(asked: Asked, fleet: str) -> Response:
     """One fleet: its machines with a map of their GPUs, what is not known, and how a machine joins."""
     return await _show(asked, fleet)
+
+
+@router.post("/fleets/{fleet}/limit")
+async def change_limit(asked: Asked, fleet: str) -> Response:
+    """Let the fleet take only jobs with a time limit, or all again."""
+    requires = text_of(await asked.load_form(), "require_max_runtime") == "yes"
+    asked.load_fleet(fleet)
+    await asked.fleets.fleets.require_limit(fleet, asked.user, requires=requires)
+    return go_back(fleet, "limited" if requires else "unlimited")
 
 
 @router.post("/fleets/{fleet}/join-tokens")
@@ -173,7 +185,7 @@ async def _make(fleets: FleetServices, given: dict[str, str]) -> Fault | None:
         field = "network"
         fleet = build_fleet(given["name"], FleetKind.NODE.value, given["network"], user)
         field = "name"
-        await fleets.fleets.create(fleet)
+        await fleets.fleets.create(replace(fleet, requires_limit=given["require_max_runtime"] == "yes"))
     except InputError as error:
         return Fault(field=field, error=error)
     except Conflict as error:
@@ -187,7 +199,7 @@ def _show_new(asked: FleetVisit, given: dict[str, str], fault: Fault | None = No
         "fleet_new.html",
         fault.status if fault else 200,
         nav="fleets",
-        given={"name": "", "user": ""} | given,
+        given={"name": "", "user": "", "require_max_runtime": ""} | given,
         networks=NETWORKS,
         fault=fault,
     )

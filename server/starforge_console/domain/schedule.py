@@ -28,6 +28,9 @@ _Shape = tuple[str | None, int, float | None, frozenset[str]]
 """What decides a job's place: its fleet, which pools (equal ones of a queue are one object mostly), its time limit
 where fleets require one, and the fleets that are closed for it."""
 
+_Kind = tuple[int, str | None, int, int, float, float | None]
+"""What makes jobs wait alike: user, fleet, which pools and inputs, grace and time limit."""
+
 
 class Start(NamedTuple):
     """The job starts as `attempt` at `target`; `passed` are jobs before it that found no room there."""
@@ -60,8 +63,8 @@ class Snapshot:
         usage: What quotas limit, and what is held under them.
         faulty: Machines at whose fault a job did not start: others are preferred for it.
         name_attempt: Makes the id of a job's attempt with this number.
-        explain_hold: Why a job may not start wherever there is room; empty when it may.
-        find_closed: The fleets, of those that a job does not name, where it may not start now.
+        explain_hold: Why a job may not start wherever there is room; empty when it may. The same for all of one kind.
+        find_closed: The fleets, of those that a job does not name, where it may not start now; likewise.
 
     """
 
@@ -144,6 +147,7 @@ class _Room:
         self._usage = snapshot.usage.copy()
         self._held: dict[tuple[int, int], _Why] = {}
         self._no_room: dict[_Shape, _Why] = {}
+        self._waiting: dict[_Kind, _Why] = {}
         self._passed: dict[JobId, int] = {}
         self._promises = {
             fleet: FleetReservations(place, _copy(snapshot.releases.get(fleet)))
@@ -152,21 +156,33 @@ class _Room:
 
     def decide(self, job: QueuedJob) -> Start | Waits:
         """The job's place, taken from the room, or why it waits."""
+        # In a long queue nearly every job waits for what one before it waits for: only the first of a kind costs.
+        kind = (job.user_id, job.fleet, id(job.pools), id(job.inputs), job.grace_s, job.lasts_s)
+        why = self._waiting.get(kind)
+        if why is not None:
+            return Waits(job, why.reasons, why.text)
+        decision, why = self._decide_first(job)
+        if why is not None:
+            self._waiting[kind] = why
+        return decision
+
+    def _decide_first(self, job: QueuedJob) -> tuple[Start | Waits, _Why | None]:
+        """The same for the first of its kind that waits, and what others of its kind wait for."""
         lasts_s = job.lasts_s if self._snapshot.releases else None
         shape = (job.fleet, id(job.pools), lasts_s, frozenset(self._snapshot.find_closed(job)))
         why = self._find_hold(job) or self._no_room.get(shape)
         if why is not None:
-            return Waits(job, why.reasons, why.text)
+            return Waits(job, why.reasons, why.text), why
         ask = self._ask(job)
         target = self._place(job, ask)
         if isinstance(target, Target):
-            return self._start(job, ask, target)
+            return self._start(job, ask, target), None
         own = self._promise(job, ask)
         why = self._no_room[shape] = _Why(target, describe_waiting(target))
         if own:
             target = [*target, own]
-            return Waits(job, target, describe_waiting(target))
-        return Waits(job, why.reasons, why.text)
+            return Waits(job, target, describe_waiting(target)), why
+        return Waits(job, why.reasons, why.text), why
 
     def list_nodes(self, job: QueuedJob) -> list[NodeWhy]:
         """Why machines do not take the job, each with its first reason; nothing is taken."""

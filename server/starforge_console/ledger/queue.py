@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from sqlalchemy import Connection, bindparam, func, insert, select, update
@@ -23,6 +24,16 @@ from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.tables import attempt_outputs, attempts, jobs
 from starforge_console.ledger.waits import write_waits
 
+_NARROW: Final = select(
+    *(jobs.c.id, jobs.c.version, jobs.c.fleet, jobs.c.priority, jobs.c.submitted_at, jobs.c.reason),
+    *(jobs.c.state_since, jobs.c.attempt_number + 1, jobs.c.pools, jobs.c.note, jobs.c.user_id, jobs.c.inputs),
+    *(jobs.c.ahead, jobs.c.passed, jobs.c.grace_s, jobs.c.max_runtime_s),
+)
+_REASONS: Final = {reason.value: reason for reason in Reason}
+# A long queue has few shapes, inputs and limits: each is made once, and those that are equal are known to be by `is`.
+_read_pools: Final = lru_cache(maxsize=1024)(read_pools)
+_read_inputs: Final = lru_cache(maxsize=1024)(read_inputs)
+_bound_place: Final = lru_cache(maxsize=1024)(bound_place)
 _IDS_AT_ONCE: Final = 500
 """Databases bound how many values one statement may carry."""
 
@@ -41,24 +52,14 @@ class NewAttempt:
 
 
 def list_queued(connection: Connection) -> list[QueuedJob]:
-    """All queued jobs, in narrow columns: never the spec."""
-    narrow = jobs.c
-    first = (narrow.id, narrow.version, narrow.fleet, narrow.priority, narrow.submitted_at)
-    since = (narrow.reason, narrow.state_since, narrow.attempt_number, narrow.pools, narrow.note)
-    then = (narrow.user_id, narrow.inputs, narrow.grace_s, narrow.max_runtime_s, narrow.ahead, narrow.passed)
-    rows = connection.execute(select(*first, *since, *then).where(jobs.c.state == JobState.QUEUED.value)).all()
-    # A long queue has few shapes, reasons and limits: each is made once.
-    pools = {text: read_pools(text) for text in {row[8] for row in rows}}
-    inputs = {text: read_inputs(text) for text in {row[11] for row in rows}}
-    bounds = {both: bound_place(both[1], both[0]) for both in {row[12:14] for row in rows}}
-    reasons = {reason.value: reason for reason in Reason}
+    """All queued jobs, in narrow columns: never the spec. Equal pools are one object mostly, and equal inputs too."""
+    rows = connection.execute(_NARROW.where(jobs.c.state == JobState.QUEUED.value)).all()
     return [
         QueuedJob(
-            *(JobId(job), seen, fleet, priority, at),
-            *(reasons[reason], since, made + 1, pools[shape], note),
-            *(user, inputs[reads], *moved, grace, bounds[grace, limit]),
+            *(job, seen, fleet, priority, at, _REASONS[why], since, number, _read_pools(asks)),
+            *(note, user, _read_inputs(reads), *moved, grace, _bound_place(limit, grace)),
         )
-        for job, seen, fleet, priority, at, reason, since, made, shape, note, user, reads, grace, limit, *moved in rows
+        for job, seen, fleet, priority, at, why, since, number, asks, note, user, reads, *moved, grace, limit in rows
     ]
 
 

@@ -32,8 +32,8 @@ WHY = {
     "job": JOB,
     "state": "QUEUED",
     "place": 1200,
-    "waits": [{"reason": "1 of 4 GPUs free, 4 asked for", "places": ["n1", "n2"], "more": 3}],
-    "nodes": [{"fleet": "lab", "node": "n1", "why": "1 of 4 GPUs free, 4 asked for"}],
+    "waits": [{"reason": "1 of 4 GPUs free, 4 asked for", "code": "room.gpus", "places": ["n1", "n2"], "more": 3}],
+    "nodes": [{"fleet": "lab", "node": "n1", "why": "1 of 4 GPUs free, 4 asked for", "code": "room.gpus"}],
     "starts_with": [
         {"change": "gpus", "value": "1", "fleet": "lab", "node": "n1"},
         {"change": "series", "value": "any", "fleet": "lab", "node": "n2"},

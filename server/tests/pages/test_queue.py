@@ -5,6 +5,7 @@ import pytest
 from server.tests.pages.support import form_key, sign_in
 from server.tests.web.support import ConsoleUnderTest, submit
 from starforge.contract.launch import PoolRequest
+from starforge.said.sentence import say
 from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.queue_order import list_places
 from starforge_console.web.i18n.words import LANGUAGES, load_words
@@ -67,4 +68,5 @@ def test_the_page_of_a_queued_job_leads_to_why_it_waits(console: ConsoleUnderTes
     assert f'href="/jobs/{job}/why"' in client.get(f"/jobs/{job}").text
     page = client.get(f"/jobs/{job}/why").text
     assert words("why.now") in page
-    assert "64 asked for" in page
+    short = say("room.gpus", free="0", total=0, gpus=say("fit.any_gpus"), asked="64", taken="")
+    assert words.said(short) in page

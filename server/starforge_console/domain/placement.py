@@ -248,7 +248,7 @@ def _share_on(pool: PoolRequest, node: NodeView) -> Share:
 
 
 def _count_free(pool: PoolRequest, node: NodeView) -> int:
-    return sum(gpu.state is GpuState.FREE for gpu in _list_fitting(pool, node))
+    return sum(1 for gpu in node.gpus if gpu.state is GpuState.FREE and matches(pool.series, gpu.series))
 
 
 def _count_fitting(pool: PoolRequest, node: NodeView) -> int:

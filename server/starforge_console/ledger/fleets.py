@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from starforge.contract.launch import Network
 from starforge.errors import Conflict, NotFound
@@ -12,6 +12,7 @@ from starforge_console.ledger.tables import facts, fleets
 
 DELETED: Final = "deleted"
 """In place of a kind: removed nodes and the history of jobs go on naming the fleet, and a new one may take the row."""
+_DELETED: Final = select(fleets.c.name).where(fleets.c.name == bindparam("of"), fleets.c.kind == DELETED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +77,7 @@ def add_fleet(connection: Connection, fleet: Fleet, now: float) -> None:
 
 def is_deleted(connection: Connection, name: str) -> bool:
     """Whether there was a fleet of that name and is none any more."""
-    gone = (fleets.c.name == name) & (fleets.c.kind == DELETED)
-    return connection.execute(select(fleets.c.name).where(gone)).first() is not None
+    return connection.execute(_DELETED, {"of": name}).first() is not None
 
 
 def find_fact(connection: Connection, name: str) -> str | None:

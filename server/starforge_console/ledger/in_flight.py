@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, or_, select, update
 
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
@@ -15,26 +15,73 @@ from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.tables import attempts, jobs
 
 _HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
+_OF_JOB: Final = (
+    jobs.c.id,
+    jobs.c.state,
+    jobs.c.reason,
+    jobs.c.desired,
+    jobs.c.version,
+    jobs.c.attempt_id,
+    jobs.c.attempt_number,
+    jobs.c.grace_s,
+    jobs.c.max_runtime_s,
+    jobs.c.pools,
+    jobs.c.stop_by,
+    jobs.c.stop_grace_s,
+    jobs.c.note,
+    jobs.c.wished_for,
+    jobs.c.goes_on,
+)
+_OF_ATTEMPT: Final = (
+    attempts.c.fleet.label("at_fleet"),
+    attempts.c.node,
+    attempts.c.target_name,
+    attempts.c.dequeued_at,
+    attempts.c.launched_at,
+    attempts.c.started_at.label("attempt_started_at"),
+    attempts.c.stop_sent_at,
+    attempts.c.gone_since,
+    attempts.c.gone_engine_started_at,
+)
+# Statements are built once: each start reads and leases its job.
+_IN_FLIGHT: Final[Select[Any]] = (
+    select(*_OF_JOB, *_OF_ATTEMPT).join(attempts, attempts.c.id == jobs.c.attempt_id).where(jobs.c.state.in_(_HOLDING))
+)
+_ONE_IN_FLIGHT: Final[Select[Any]] = _IN_FLIGHT.where(jobs.c.id == bindparam("of"))
+_LEASE: Final = (
+    update(jobs)
+    .where(
+        jobs.c.id == bindparam("of"),
+        jobs.c.version == bindparam("seen"),
+        or_(jobs.c.lease.is_(None), jobs.c.lease == bindparam("mover"), jobs.c.lease_until < bindparam("clock")),
+    )
+    .values(lease=bindparam("mover"), lease_until=bindparam("until"))
+)
 
 
 def list_in_flight(connection: Connection, only: Collection[JobId] | None = None) -> list[JobInFlight]:
     """All jobs that hold a place (or those of `only` that do)."""
-    query = _in_flight_query()
+    query = _IN_FLIGHT
     if only is not None:
         query = query.where(jobs.c.id.in_(list(only)))
     return [_in_flight(row) for row in connection.execute(query).all()]
 
 
-def extend_lease(connection: Connection, job: JobRef, lease: str, until: float, monotonic: float) -> bool:
-    """Take or keep the job for one mover; False when another holds it or the job has changed."""
-    free = (jobs.c.lease.is_(None)) | (jobs.c.lease == lease) | (jobs.c.lease_until < monotonic)
-    return bool(
-        connection.execute(
-            update(jobs)
-            .where(jobs.c.id == job.id, jobs.c.state == job.state.value, jobs.c.version == job.version, free)
-            .values(lease=lease, lease_until=until)
-        ).rowcount
-    )
+def find_in_flight(connection: Connection, job_id: JobId) -> JobInFlight | None:
+    """That job, if it holds a place."""
+    row = connection.execute(_ONE_IN_FLIGHT, {"of": job_id}).first()
+    return None if row is None else _in_flight(row)
+
+
+def lease_submitted(
+    connection: Connection, job_id: JobId, lease: str, until: float, monotonic: float
+) -> JobInFlight | None:
+    """The job with a lease for one mover; None where it is not SUBMITTED, or another holds it."""
+    job = find_in_flight(connection, job_id)
+    if job is None or job.state is not JobState.SUBMITTED:
+        return None
+    taken = {"of": job.id, "seen": job.version, "mover": lease, "until": until, "clock": monotonic}
+    return job if connection.execute(_LEASE, taken).rowcount else None
 
 
 def void_leases(connection: Connection) -> None:
@@ -66,42 +113,6 @@ def note_progress(connection: Connection, job: JobRef, note: str) -> bool:
             .where(jobs.c.id == job.id, jobs.c.version == job.version, jobs.c.note != note)
             .values(write_note(note))
         ).rowcount
-    )
-
-
-def _in_flight_query() -> Select[Any]:
-    of_attempt = (
-        attempts.c.fleet.label("at_fleet"),
-        attempts.c.node,
-        attempts.c.target_name,
-        attempts.c.dequeued_at,
-        attempts.c.launched_at,
-        attempts.c.started_at.label("attempt_started_at"),
-        attempts.c.stop_sent_at,
-        attempts.c.gone_since,
-        attempts.c.gone_engine_started_at,
-    )
-    of_job = (
-        jobs.c.id,
-        jobs.c.state,
-        jobs.c.reason,
-        jobs.c.desired,
-        jobs.c.version,
-        jobs.c.attempt_id,
-        jobs.c.attempt_number,
-        jobs.c.grace_s,
-        jobs.c.max_runtime_s,
-        jobs.c.pools,
-        jobs.c.stop_by,
-        jobs.c.stop_grace_s,
-        jobs.c.note,
-        jobs.c.wished_for,
-        jobs.c.goes_on,
-    )
-    return (
-        select(*of_job, *of_attempt)
-        .join(attempts, attempts.c.id == jobs.c.attempt_id)
-        .where(jobs.c.state.in_(_HOLDING))
     )
 
 

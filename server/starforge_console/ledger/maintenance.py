@@ -16,6 +16,7 @@ from starforge_console.ledger.wishes import wish
 
 _FACT: Final = "maintenance"
 _HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
+_BEGUN: Final = select(facts.c.value).where(facts.c.name == _FACT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class MaintenanceCounts:
 
 def find_maintenance(connection: Connection) -> Maintenance | None:
     """The maintenance that lasts now."""
-    value = connection.execute(select(facts.c.value).where(facts.c.name == _FACT)).scalar()
+    value = connection.execute(_BEGUN).scalar()
     return None if value is None else Maintenance(**json.loads(value))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import Connection, delete, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
 
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import ENDED, DesiredState, JobState, Reason, advance
@@ -15,6 +15,15 @@ from starforge_console.ledger.tables import attempts, events, jobs
 
 _COALESCED: Final = frozenset({Reason.NO_CAPACITY, Reason.NODE_FAULT})
 HISTORY_SHOWN: Final = 20
+
+# What changes is given beside these statements, not built into them: a start is many, and building costs as much again.
+_MOVE: Final = update(jobs).where(
+    jobs.c.id == bindparam("of"),
+    jobs.c.state == bindparam("was"),
+    jobs.c.version == bindparam("seen"),
+    or_(jobs.c.lease.is_(None), jobs.c.lease == bindparam("mover"), jobs.c.lease_until < bindparam("clock")),
+)
+_CHANGE_LIVING: Final = update(attempts).where(attempts.c.id == bindparam("of"), attempts.c.ended_at.is_(None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +62,6 @@ class Guard:
 def enter(connection: Connection, values: Mapping[str, Any], reason: Reason, now: float, note: str = "") -> None:
     """Keep a new job, whose own columns are `values`, in the state that `reason` begins; `note` is for people."""
     state = advance(None, reason)
-    # Values beside the statements, not in them: submits are many, and building the values in costs as much again.
     connection.execute(
         insert(jobs),
         {
@@ -101,13 +109,9 @@ def move(
         **_wishes_of_job(state),
         **change.job,
     }
-    mine = or_(jobs.c.lease.is_(None), jobs.c.lease == guard.lease, jobs.c.lease_until < guard.monotonic)
-    changed = connection.execute(
-        update(jobs)
-        .where(jobs.c.id == job.id, jobs.c.state == job.state.value, jobs.c.version == job.version, mine)
-        .values(values)
-    ).rowcount
-    if changed == 0:
+    seen = {"of": job.id, "was": job.state.value, "seen": job.version}
+    moved = connection.execute(_MOVE, {**values, **seen, "mover": guard.lease, "clock": guard.monotonic})
+    if moved.rowcount == 0:
         return None
     attempt_values = {**_times_of_attempt(steps, reason, guard.now), **change.attempt}
     if attempt_values and job.attempt is not None:
@@ -139,8 +143,7 @@ def _change_living(connection: Connection, attempt: AttemptId, values: Mapping[s
 
     A job's newest attempt may be over already, as in a queue or a pause: how it ended stays as it was.
     """
-    living = (attempts.c.id == attempt) & attempts.c.ended_at.is_(None)
-    changed = connection.execute(update(attempts).where(living).values(values)).rowcount
+    changed = connection.execute(_CHANGE_LIVING, {**values, "of": attempt}).rowcount
     if changed and "ended_at" in values:
         charge(connection, attempt, held_until)
 

@@ -7,7 +7,7 @@ with the same identity ever passes for the first.
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from starforge.contract.registration import Superseded
 from starforge.errors import Conflict, NotFound
@@ -16,6 +16,7 @@ from starforge_console.ledger.tables import nodes
 
 LARGEST: Final = 1 << 53
 """No epoch, counter or fence number comes near it."""
+_STATE: Final = select(nodes.c.state).where(nodes.c.name == bindparam("of"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +187,7 @@ def set_state(connection: Connection, name: str, state: NodeState, why: str = ""
 
 def is_draining(connection: Connection, name: str) -> bool:
     """Whether there is such a node and it takes nothing new."""
-    state = connection.execute(select(nodes.c.state).where(nodes.c.name == name)).scalar()
+    state = connection.execute(_STATE, {"of": name}).scalar()
     return bool(state == NodeState.DRAINING.value)
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import lru_cache
 
 from starforge.contract.launch import PoolRequest
 
@@ -12,8 +13,9 @@ def write_pools(pools: Sequence[PoolRequest]) -> str:
     return json.dumps([asdict(pool) for pool in pools])
 
 
+@lru_cache(maxsize=1024)
 def read_pools(text: str) -> tuple[PoolRequest, ...]:
-    """The pools of a column's text."""
+    """The pools of a column's text: mostly the same object for the same text, for jobs have few shapes."""
     return tuple(PoolRequest(**pool) for pool in json.loads(text))
 
 

@@ -30,8 +30,7 @@ _NARROW: Final = select(
     *(jobs.c.ahead, jobs.c.passed, jobs.c.grace_s, jobs.c.max_runtime_s),
 )
 _REASONS: Final = {reason.value: reason for reason in Reason}
-# A long queue has few shapes, inputs and limits: each is made once, and those that are equal are known to be by `is`.
-_read_pools: Final = lru_cache(maxsize=1024)(read_pools)
+# A long queue has few inputs and limits: each is made once, and those that are equal are known to be by `is`.
 _read_inputs: Final = lru_cache(maxsize=1024)(read_inputs)
 _bound_place: Final = lru_cache(maxsize=1024)(bound_place)
 _IDS_AT_ONCE: Final = 500
@@ -56,7 +55,7 @@ def list_queued(connection: Connection) -> list[QueuedJob]:
     rows = connection.execute(_NARROW.where(jobs.c.state == JobState.QUEUED.value)).all()
     return [
         QueuedJob(
-            *(job, seen, fleet, priority, at, _REASONS[why], since, number, _read_pools(asks)),
+            *(job, seen, fleet, priority, at, _REASONS[why], since, number, read_pools(asks)),
             *(note, user, _read_inputs(reads), *moved, grace, _bound_place(limit, grace)),
         )
         for job, seen, fleet, priority, at, why, since, number, asks, note, user, reads, *moved, grace, limit in rows
@@ -130,19 +129,20 @@ def dequeue(
         waiting = jobs.c.id.in_(passed) & (jobs.c.state == JobState.QUEUED.value)
         connection.execute(update(jobs).where(waiting).values(passed=jobs.c.passed + 1))
     connection.execute(
-        insert(attempts).values(
-            id=attempt.id,
-            job_id=job.id,
-            number=attempt.number,
-            fleet=attempt.target.fleet,
-            node=attempt.target.node,
-            target_name=attempt.target.name,
-            token_hash=attempt.token_hash,
-            token_expires_at=attempt.token_expires_at,
-            dequeued_at=guard.now,
-            costs_retry=False,
-            gpus="[]",
-        )
+        insert(attempts),
+        {
+            "id": attempt.id,
+            "job_id": job.id,
+            "number": attempt.number,
+            "fleet": target.fleet,
+            "node": target.node,
+            "target_name": target.name,
+            "token_hash": attempt.token_hash,
+            "token_expires_at": attempt.token_expires_at,
+            "dequeued_at": guard.now,
+            "costs_retry": False,
+            "gpus": "[]",
+        },
     )
     return JobRef(id=job.id, state=moved.state, version=moved.version, attempt=attempt.id, number=attempt.number)
 

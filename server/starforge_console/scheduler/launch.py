@@ -8,13 +8,12 @@ import structlog
 
 from starforge.contract.ids import JobId
 from starforge.contract.observation import Gone, NoSignal, Seen
-from starforge.contract.states import DesiredState, JobState, Reason
+from starforge.contract.states import DesiredState, Reason
 from starforge.errors import BackendUnreachable, LaunchRefused, NoCapacity, NodeFault
 from starforge.said.sentence import say
 from starforge_console.domain.job import JobInFlight
 from starforge_console.domain.reconcile import end_of_fenced
-from starforge_console.ledger.apply import ref_of
-from starforge_console.ledger.in_flight import extend_lease, list_in_flight
+from starforge_console.ledger.in_flight import find_in_flight, lease_submitted
 from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.tasks import KeyedTasks
@@ -58,8 +57,8 @@ class Launcher:
         await self._tasks.close()
 
     async def _launch(self, job_id: JobId) -> None:
-        job = await self._load(job_id)
-        if job is None or job.state is not JobState.SUBMITTED or not await self._lease(job):
+        job = await self._take(job_id)
+        if job is None:
             return
         if job.desired is not DesiredState.RUN:
             await self.settle(job)
@@ -112,13 +111,10 @@ class Launcher:
         return job_id in self._tasks or job_id in self._expected
 
     async def _load(self, job_id: JobId) -> JobInFlight | None:
-        found = await self._deps.ledger.read(lambda connection: list_in_flight(connection, [job_id]))
-        return found[0] if found else None
+        return await self._deps.ledger.read(lambda connection: find_in_flight(connection, job_id))
 
-    async def _lease(self, job: JobInFlight) -> bool:
-        guard = self._deps.guard()
+    async def _take(self, job_id: JobId) -> JobInFlight | None:
+        """The job with its lease, where it is SUBMITTED and nobody else moves it."""
+        guard, owner = self._deps.guard(), self._deps.owner
         until = guard.monotonic + LAUNCH_LEASE_S
-        owner = self._deps.owner
-        return await self._deps.ledger.write(
-            lambda connection: extend_lease(connection, ref_of(job), owner, until, guard.monotonic)
-        )
+        return await self._deps.ledger.write(lambda c: lease_submitted(c, job_id, owner, until, guard.monotonic))

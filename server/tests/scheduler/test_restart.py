@@ -12,8 +12,7 @@ from starforge.contract.observation import NoSignal
 from starforge.contract.states import JobState
 from starforge.errors import BackendUnreachable
 from starforge_console.executors.scripting import FakeNode, Script
-from starforge_console.ledger.apply import ref_of
-from starforge_console.ledger.in_flight import extend_lease, list_in_flight
+from starforge_console.ledger.in_flight import lease_submitted, list_in_flight
 
 Point = Callable[[Site], Awaitable[JobId]]
 
@@ -165,7 +164,8 @@ def test_the_leases_of_a_dead_process_keep_nobody_out(tmp_path: Path) -> None:
         async with open_site(tmp_path) as site:
             job = await _between_dequeue_and_launch(site)
             held = (await site.ledger.read(list_in_flight))[0]
-            assert not await site.ledger.write(lambda c: extend_lease(c, ref_of(held), "other", 9e9, site.clock.now()))
+            now = site.clock.now()
+            assert await site.ledger.write(lambda c: lease_submitted(c, held.id, "other", 9e9, now)) is None
             site.fleet.before_launch.is_closed = False
             await site.restart()
             assert (await site.job(job)).state == JobState.QUEUED

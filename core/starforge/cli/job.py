@@ -15,10 +15,10 @@ _COMMANDS: Final = {
     "metrics": LazyCommand("starforge.cli.job_metrics:metrics", "Show a job's metrics, or every point of them as CSV."),
     "samples": LazyCommand("starforge.cli.job_samples:samples", "Show the examples that a job reported."),
     "clone": LazyCommand("starforge.cli.job_clone:clone", "Make a folder with exactly the files that a job ran."),
-    "pause": LazyCommand("starforge.cli.job_turns:pause", "Pause a job; it gives its GPUs back."),
-    "resume": LazyCommand("starforge.cli.job_turns:resume", "Let a paused job go on."),
+    "pause": LazyCommand("starforge.cli.job_turns:pause", "Pause jobs; they give their GPUs back."),
+    "resume": LazyCommand("starforge.cli.job_turns:resume", "Let paused jobs go on."),
     "retry": LazyCommand("starforge.cli.job_turns:retry", "Queue a failed or stopped job again."),
-    "stop": LazyCommand("starforge.cli.job_actions:stop", "End a job; it may write a last checkpoint."),
+    "stop": LazyCommand("starforge.cli.job_actions:stop", "End jobs; they may write a last checkpoint."),
     "delete": LazyCommand("starforge.cli.job_actions:delete", "Remove a finished job with its logs and work."),
 }
 

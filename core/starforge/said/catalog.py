@@ -9,6 +9,7 @@ from typing import Final
 
 from starforge.said.admission import ADMISSION
 from starforge.said.exits import EXITS
+from starforge.said.faults import FAULTS
 from starforge.said.nodes import NODES
 from starforge.said.progress import PROGRESS
 from starforge.said.refusals import REFUSALS
@@ -23,5 +24,7 @@ LISTS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What stands between the parts of a list."""
 
-MESSAGES: Final[Mapping[str, str]] = MappingProxyType({**WAITS, **NODES, **PROGRESS, **EXITS, **ADMISSION, **REFUSALS})
+MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
+    {**WAITS, **NODES, **PROGRESS, **EXITS, **ADMISSION, **REFUSALS, **FAULTS}
+)
 """The sentence of each code; what stands in braces is a value."""

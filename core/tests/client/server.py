@@ -299,6 +299,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self.state.keys[key] = self.state.add_job(before.request)
             self._json(self.state.jobs[self.state.keys[key]].admission.model_dump(mode="json"), 201)
             return
+        if rest and rest[0] not in self.state.jobs:
+            self._problem(404, f"there is no job {rest[0]}")
+            return
         if rest and rest[1] != "stop":
             self._turn(rest[0], rest[1], json.loads(body))
             return

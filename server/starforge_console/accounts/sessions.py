@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from starforge.contract.launch import Secret
+from starforge.said.sentence import say
 from starforge_console.accounts.sign_in import Accounts, check_owner
 from starforge_console.accounts.tokens import PERSONAL, Issued, Scope, make_personal_token
 from starforge_console.clock import Clock
@@ -107,7 +108,7 @@ class Sessions:
 
         """
         owner = await self._ledger.read(lambda c: load_token_owner(c, token_id))
-        check_owner(account, owner, f"revoke token {token_id}")
+        check_owner(account, owner, say("act.revoke_token", token=token_id))
         now = self._clock.now()
         hashes = await self._ledger.write(lambda c: revoke_with_sessions(c, token_id, now))
         self._accounts.forget(hashes)

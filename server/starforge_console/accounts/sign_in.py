@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from starforge.errors import SignInRequired
+from starforge.said.sentence import say
 from starforge_console.accounts.throttle import Throttle
 from starforge_console.accounts.tokens import (
     PERSONAL,
@@ -127,13 +128,16 @@ class Accounts:
 def check_scope(account: Account, scope: Scope) -> None:
     """Raises Forbidden when the account's token may not do what `scope` stands for."""
     if scope.value not in account.scopes:
+        command = (
+            f"starforge-console token create --user {account.user} --scopes read,submit,{scope.value}"
+            " | sf login --server URL"
+        )
+        is_admin = scope is Scope.ADMIN
+        next_step = say("fault.no_scope_admin_next", command=command) if is_admin else say("fault.no_scope_next")
         raise Forbidden(
-            f"the token of {account.user} has no scope {scope.value!r}",
-            why=f"its scopes are {', '.join(sorted(account.scopes))}",
-            next_step=f"sign in with one that has it: starforge-console token create --user {account.user}"
-            f" --scopes read,submit,{scope.value} | sf login --server URL"
-            if scope is Scope.ADMIN
-            else "sign in with a token that has it",
+            say("fault.no_scope", user=account.user, scope=repr(scope.value)),
+            why=say("fault.no_scope_why", scopes=", ".join(sorted(account.scopes))),
+            next_step=next_step,
         )
 
 
@@ -146,9 +150,9 @@ def check_owner(account: Account, owner_id: int, action: str) -> None:
     """Raises Forbidden unless the account `owns` the thing."""
     if not owns(account, owner_id):
         raise Forbidden(
-            f"{account.user} may not {action}",
-            why="it belongs to another user",
-            next_step="ask its owner or an administrator",
+            say("fault.may_not", user=account.user, action=action),
+            why=say("fault.may_not_why"),
+            next_step=say("fault.may_not_next"),
         )
 
 

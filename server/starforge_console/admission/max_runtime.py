@@ -22,11 +22,14 @@ class MaxRuntimeGate:
             return Verdict(against=against, message=say("admission.limit", s=f"{limit_s:g}"))
         if len(strict) < len(fleets):
             return Verdict(against=against, message=say("admission.unlimited", fleets=against))
+        is_one = len(strict) == 1
         refusal = RefusalView(
             code="max_runtime_required",
             gate=self.name,
             what=say("refusal.unlimited"),
-            why=say("refusal.unlimited_why" if len(strict) == 1 else "refusal.unlimited_why_all", fleets=against),
-            next_step=say("refusal.unlimited_next" if named is None else "refusal.unlimited_next_fleet"),
+            why=say("refusal.unlimited_why", fleets=against)
+            if is_one
+            else say("refusal.unlimited_why_all", fleets=against),
+            next_step=say("refusal.unlimited_next") if named is None else say("refusal.unlimited_next_fleet"),
         )
         return Verdict(against=against, refusals=(refusal,))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from starforge.said.sentence import say
 from starforge.wording import describe_duration
 
 
@@ -26,9 +27,9 @@ class Cause(StrEnum):
 
 
 _CAUSES: Final = {
-    Cause.NEVER_RESUMES: "it is set never to go on from a checkpoint",
-    Cause.NO_CHECKPOINT_YET: "it has committed no checkpoint so far",
-    Cause.WRITES_NONE: "its method writes no checkpoints",
+    Cause.NEVER_RESUMES: say("loss.never_resumes"),
+    Cause.NO_CHECKPOINT_YET: say("loss.no_checkpoint_yet"),
+    Cause.WRITES_NONE: say("loss.writes_none"),
 }
 
 
@@ -39,9 +40,10 @@ class Loss:
     work_s: float
     cause: Cause
 
-    def __str__(self) -> str:
-        lost = describe_duration(self.work_s)
-        return f"{_CAUSES[self.cause]}: afterwards it starts from the beginning, and {lost} of work would be lost"
+    @property
+    def said(self) -> str:
+        """The same in words."""
+        return say("loss.why", cause=_CAUSES[self.cause], lost=describe_duration(self.work_s))
 
 
 def build_work(spans: Sequence[tuple[float | None, float | None]], checkpoints: int, now: float) -> Work:

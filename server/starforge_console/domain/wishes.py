@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from starforge.contract.states import FREE_OF_CHARGE, HOLDS_A_PLACE, DesiredState, JobState, Reason
+from starforge.said.sentence import say
 
 _WAITS: Final = frozenset({JobState.QUEUED, JobState.PAUSED})
 
@@ -100,6 +101,8 @@ def find_left_s(stop_by: float | None, grace_s: float | None, now: float) -> flo
     return left_s if grace_s is None else min(left_s, grace_s)
 
 
+_FINAL: Final = Refuse(say("fault.final"), say("fault.final_next"))
+_STOPPING: Final = Refuse(say("fault.stopping"), say("fault.stopping_next"))
 Answer: TypeAlias = Nothing | Ask | AtOnce | StayAsItIs | GoOnAfter | Refuse
 
 
@@ -129,10 +132,10 @@ def decide_retry_by_user(job: Standing) -> Answer:
     if job.state is JobState.STOPPED:
         return AtOnce((Reason.CONTINUED,))
     if job.state is JobState.SUCCEEDED:
-        return Refuse("a job that succeeded is final", "'sf rerun' or 'sf job clone' makes a new job of it")
+        return _FINAL
     if job.state is JobState.PAUSED:
-        return Refuse("it is paused, and not ended", "'sf job resume' lets it go on")
-    return Refuse("only a job that failed or was stopped is retried", "wait for its end, or stop it first")
+        return Refuse(say("fault.paused_not_ended"), say("fault.paused_not_ended_next"))
+    return Refuse(say("fault.not_retried"), say("fault.not_retried_next"))
 
 
 def confirmed_end(desired: DesiredState, wished_for: Reason | None) -> Reason:
@@ -161,13 +164,13 @@ def stays_paused(desired: DesiredState, wished_for: Reason | None, failed: Reaso
 
 def _find_refusal_to_resume(job: Standing) -> Refuse | None:
     if job.state is JobState.SUCCEEDED:
-        return Refuse("a job that succeeded is final", "'sf rerun' or 'sf job clone' makes a new job of it")
+        return _FINAL
     if job.state is JobState.STOPPED and job.goes_on:
-        return Refuse("a window stopped it, and it goes on when that opens", "'sf job retry' queues it at once")
+        return Refuse(say("fault.window_goes_on"), say("fault.window_goes_on_next"))
     if job.state in {JobState.FAILED, JobState.STOPPED} and not job.will_retry:
-        return Refuse("only a paused job is resumed", "'sf job retry' starts another attempt of it")
+        return Refuse(say("fault.not_paused"), say("fault.not_paused_next"))
     if job.is_stopped_by_user and not job.will_retry:
-        return Refuse("it is being stopped", "'sf job retry' starts another attempt once it has stopped")
+        return _STOPPING
     return None
 
 
@@ -194,12 +197,12 @@ def _decide_pause(job: Standing) -> Answer:
     if job.state is JobState.FAILED and job.will_retry:
         return AtOnce((Reason.RETRIED, Reason.PAUSE_REQUESTED))
     if job.goes_on:
-        return Refuse("a window stopped it", "'sf job stop' keeps it from going on when the window opens")
-    return Refuse("it has ended", "'sf job retry' starts another attempt of one that did not succeed")
+        return Refuse(say("fault.window_stopped"), say("fault.window_stopped_next"))
+    return Refuse(say("fault.has_ended"), say("fault.has_ended_next"))
 
 
 def _decide_pause_of_living(job: Standing) -> Answer:
     if job.is_stopped_by_user:
-        return Refuse("it is being stopped", "'sf job retry' starts another attempt once it has stopped")
+        return _STOPPING
     is_paused_by_user = job.desired is DesiredState.PAUSE and job.wished_for is None
     return Nothing() if is_paused_by_user and not job.goes_on else Ask()

@@ -63,7 +63,7 @@ class JobControl:
         check_scope(account, Scope.SUBMIT)
         request = request or StopRequest()
         record = await self.ledger.read(lambda c: load_job(c, job_id))
-        check_owner(account, record.user_id, f"stop job {job_id}")
+        check_owner(account, record.user_id, say("act.stop_job", job=job_id))
         note = request.note or say("note.stopped_by", user=account.user)
         wished = Wish(desired=DesiredState.STOP, grace_s=request.grace_s, note=note)
         guard = Guard(now=self.clock.now(), monotonic=self.clock.monotonic())
@@ -96,7 +96,7 @@ class JobControl:
         """
         check_scope(account, Scope.SUBMIT)
         record = await self.ledger.read(lambda c: load_job(c, job_id))
-        check_owner(account, record.user_id, f"delete job {job_id}")
+        check_owner(account, record.user_id, say("act.delete_job", job=job_id))
         if has_ended_for_good(record.state, record.retry_at):
             await self._clean_up_now(JobId(job_id))
         attempts = await self.ledger.read(lambda c: list_deletable(c, JobId(job_id)))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from starforge.contract.api import StopRequest
 from starforge.errors import StarForgeError
+from starforge.said.sentence import say
 from starforge_console.accounts.sign_in import check_owner, check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.jobs.control import JobControl
@@ -38,7 +39,7 @@ class SweptJobs:
         check_scope(account, Scope.SUBMIT)
         ledger = self.control.ledger
         kept = await ledger.read(lambda c: load_sweep(c, sweep))
-        check_owner(account, kept.user_id, f"stop sweep {sweep}")
+        check_owner(account, kept.user_id, say("act.stop_sweep", sweep=sweep))
         active = await ledger.read(lambda c: list_swept_jobs(c, sweep, active=True))
         refused = await self.control.stop_all(account, active, request)
         return Stopped(active=len(active), ended=sum(kept.states.values()) - len(active), refused=refused)

@@ -2,14 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from starforge.contract.ids import JobId
 from starforge.contract.jobspec import JobSpec, parse_jobspec
 from starforge.contract.states import DesiredState
 from starforge.contract.turns import GoOnRequest, PauseRequest
-from starforge.errors import ProgressAtRisk
+from starforge.errors import ProgressAtRisk, StarForgeError
 from starforge.recipes.model import Recipe
 from starforge.said.sentence import say
 from starforge_console.accounts.sign_in import check_owner, check_scope
@@ -47,14 +47,10 @@ class JobTurns:
             Unavailable: the job was being moved at that moment.
 
         """
-        await self._check(account, job_id, "pause")
+        await self._check(account, job_id, say("act.pause_job", job=job_id))
         loss = None if request.lose_progress else await self.find_loss(job_id)
         if loss is not None:
-            raise ProgressAtRisk(
-                f"job {job_id} was not paused",
-                why=str(loss),
-                next_step="pause it all the same with lose_progress: sf job pause --yes",
-            )
+            raise ProgressAtRisk(say("fault.at_risk", job=job_id), why=loss.said, next_step=say("fault.at_risk_next"))
         note = request.note or say("note.paused_by", user=account.user)
         wished = Wish(desired=DesiredState.PAUSE, grace_s=request.grace_s, note=note)
         await self.ledger.write(lambda c: wish(c, JobId(job_id), wished, self._guard()))
@@ -70,10 +66,20 @@ class JobTurns:
             Unavailable: the job was being moved at that moment.
 
         """
-        await self._check(account, job_id, "resume")
+        await self._check(account, job_id, say("act.resume_job", job=job_id))
         note = request.note or say("note.resumed_by", user=account.user)
         await self.ledger.write(lambda c: wish_resume(c, JobId(job_id), self._guard(), note))
         self._notify(job_id)
+
+    async def pause_all(self, account: Account, requests: Mapping[str, PauseRequest]) -> Mapping[str, StarForgeError]:
+        """Ask for the pause of each of the jobs; those that could not be asked, each with the reason."""
+        return await _ask_each(requests, lambda job_id: self.pause(account, job_id, requests[job_id]))
+
+    async def resume_all(
+        self, account: Account, job_ids: Sequence[str], request: GoOnRequest
+    ) -> Mapping[str, StarForgeError]:
+        """Let each of the jobs go on; those that could not, each with the reason."""
+        return await _ask_each(job_ids, lambda job_id: self.resume(account, job_id, request))
 
     async def retry(self, account: Account, job_id: str, request: GoOnRequest) -> None:
         """Queue a failed or stopped job again, with all the retries that it was submitted with.
@@ -85,7 +91,7 @@ class JobTurns:
             Unavailable: the job was being moved at that moment.
 
         """
-        await self._check(account, job_id, "retry")
+        await self._check(account, job_id, say("act.retry_job", job=job_id))
         retries = (await self._load_spec(job_id)).spec.lifecycle.retries
         note = request.note or say("note.retried_by", user=account.user)
         await self.ledger.write(lambda c: wish_retry(c, JobId(job_id), retries, self._guard(), note))
@@ -99,10 +105,10 @@ class JobTurns:
         writes = recipe is None or recipe.checkpoints.kind != "none"
         return find_loss(work, writes_checkpoints=writes, resumes=spec.spec.lifecycle.resume == "auto")
 
-    async def _check(self, account: Account, job_id: str, verb: str) -> None:
+    async def _check(self, account: Account, job_id: str, act: str) -> None:
         check_scope(account, Scope.SUBMIT)
         record = await self.ledger.read(lambda c: load_job(c, job_id))
-        check_owner(account, record.user_id, f"{verb} job {job_id}")
+        check_owner(account, record.user_id, act)
 
     async def _load_spec(self, job_id: str) -> JobSpec:
         text = await self.ledger.read(lambda c: load_spec(c, JobId(job_id)))
@@ -113,3 +119,13 @@ class JobTurns:
 
     def _guard(self) -> Guard:
         return Guard(now=self.clock.now(), monotonic=self.clock.monotonic())
+
+
+async def _ask_each(job_ids: Iterable[str], ask: Callable[[str], Awaitable[None]]) -> dict[str, StarForgeError]:
+    refused: dict[str, StarForgeError] = {}
+    for job_id in job_ids:
+        try:
+            await ask(job_id)
+        except StarForgeError as error:
+            refused[job_id] = error
+    return refused

@@ -32,7 +32,7 @@ def put_in_queue(connection: Connection, job_id: JobId, to: QueueMove, by: str, 
     if ahead == row.ahead:
         return False
     connection.execute(update(jobs).where(jobs.c.id == job_id).values(ahead=ahead))
-    note_timeline(connection, job_id, now, say(f"note.queue_{to}", user=by))
+    note_timeline(connection, job_id, now, _say_move(to, by))
     return True
 
 
@@ -46,3 +46,13 @@ def _find_ahead(connection: Connection, job_id: JobId, to: QueueMove, ahead: int
         least = max(0, first or 0) + 1
         return max(ahead, least)
     return min(ahead, min(0, last or 0) - 1)
+
+
+def _say_move(to: QueueMove, by: str) -> str:
+    match to:
+        case "first":
+            return say("note.queue_first", user=by)
+        case "last":
+            return say("note.queue_last", user=by)
+        case "release":
+            return say("note.queue_release", user=by)

@@ -103,10 +103,10 @@ def _carry_out(connection: Connection, row: Row[Any], answer: Answer, change: Ch
         case Nothing():
             return False
         case Refuse(why, next_step):
-            raise Conflict(f"job {row.id} is {row.state}", why=why, next_step=next_step)
+            raise Conflict(say("fault.job_is", job=row.id, state=row.state), why=why, next_step=next_step)
         case AtOnce(reasons):
             if move(connection, _ref(row), reasons, guard, change) is None:
-                raise Unavailable(f"job {row.id} was being moved at that moment", next_step="send it again")
+                raise Unavailable(say("fault.moving", job=row.id), next_step=say("fault.moving_next"))
             return True
         case Ask():
             return _keep(connection, row, change.job, guard, change.note)

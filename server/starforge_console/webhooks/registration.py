@@ -10,6 +10,7 @@ import structlog
 from starforge.contract.launch import Secret
 from starforge.contract.webhooks import DELIVERIES_KEPT, WEBHOOKS_OF_A_USER, AddWebhook, WebhookMessage
 from starforge.errors import InputError
+from starforge.said.sentence import say
 from starforge_console.accounts.sign_in import check_owner, check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.domain.reachable import parse_target
@@ -87,7 +88,7 @@ class Webhooks:
         hook, found = await self._ledger.read(
             lambda c: (load_webhook(c, webhook_id), list_deliveries(c, webhook_id, DELIVERIES_KEPT))
         )
-        check_owner(account, hook.user_id, f"use webhook {webhook_id}")
+        check_owner(account, hook.user_id, say("act.use_webhook", webhook=webhook_id))
         return hook, found
 
     async def remove(self, account: Account, webhook_id: int) -> None:
@@ -123,5 +124,5 @@ class Webhooks:
 
     async def _load(self, account: Account, webhook_id: int) -> Webhook:
         hook = await self._ledger.read(lambda c: load_webhook(c, webhook_id))
-        check_owner(account, hook.user_id, f"use webhook {webhook_id}")
+        check_owner(account, hook.user_id, say("act.use_webhook", webhook=webhook_id))
         return hook

@@ -37,6 +37,6 @@ def test_a_clock_that_was_set_back_makes_no_work_negative() -> None:
 
 
 def test_a_loss_says_why_and_how_much() -> None:
-    told = str(Loss(work_s=720.0, cause=Cause.WRITES_NONE))
+    told = Loss(work_s=720.0, cause=Cause.WRITES_NONE).said
     assert told.startswith("its method writes no checkpoints: ")
     assert "12 min of work would be lost" in told

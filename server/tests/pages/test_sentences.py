@@ -13,10 +13,13 @@ from starforge.said.sentence import Said, names_in, say, say_list
 from starforge_console.web.i18n.words import CHINESE, ENGLISH, load_words
 
 PACKAGES = [Path(package.__file__).parent for package in (starforge, starforge_console) if package.__file__]
-COMMAND = re.compile(r"'(?:sf|forgelet) [^']*'|'submit'|--[a-z-]+(?: HOST:PORT)?|hf://[A-Z/@]+|FORGE_[A-Z_]+")
+COMMAND = re.compile(
+    r"'(?:sf|forgelet) [^']*'|'submit'|--[a-z-]+(?: HOST:PORT| SECONDS)?|hf://[A-Z/@]+|FORGE_[A-Z_]+"
+    r"|(?:lifecycle\.)?max_runtime(?:_s)?"
+)
 """What is typed stays as it is typed."""
 KEPT = {"CPU", "GPU", "GiB", "JSON", "JobSpec", "NAT", "Python", "TERM", "UTC", "commit", "config", "fleet", "forgelet"}
-KEPT |= {"profile", "yaml", "Hugging", "Face"}
+KEPT |= {"profile", "webhook", "yaml", "Hugging", "Face"}
 """Names, and what the glossary calls the same in Chinese."""
 
 

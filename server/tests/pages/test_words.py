@@ -25,6 +25,7 @@ from starforge_console.web.i18n.words import CHINESE, ENGLISH, LOCALES, choose_l
 from starforge_console.web.pages import admin, catalog, fleets, jobs, queue
 from starforge_console.web.pages.fleet_map import STATES, STATUSES
 from starforge_console.web.pages.fleet_nodes import Act
+from starforge_console.web.pages.jobs_together import Stays
 from starforge_console.web.pages.look import TEMPLATES
 from starforge_console.web.pages.visit import THEMES
 
@@ -58,7 +59,10 @@ def built_codes() -> set[str]:
         *(f"notice.{state}" for state in (JobState.SUBMITTED, JobState.PENDING)),
         *(f"error.{status}.{part}" for status in ERRORS for part in ("title", "why", "next")),
         *(f"files.kind.{kind}" for kind in ("link", "other")),
-        *(f"done.{done}" for done in ("stopped", "deleted")),
+        *(f"done.{done}" for done in jobs.DONE_TO_JOBS),
+        *(f"error.{sign}" for sign in ("because", "then", "end")),
+        *(f"together.{act}" for act in ("pause", "resume")),
+        *(f"together.stay.{why}" for why in Stays),
         *(f"fleets.done.{done}" for done in fleets.DONE),
         *(f"kind.{kind}" for kind in FleetKind),
         *(f"network.{network}" for network in fleets.NETWORKS),

@@ -66,6 +66,15 @@ class Words:
         is_said = isinstance(text, Said) and text.code in self._messages and self.language != ENGLISH
         return Markup("") if is_said else Markup(' lang="en"')
 
+    def fault(self, what: str, why: str = "", next_step: str = "") -> Markup:
+        """What happened, why and what to do next as one sentence, each part in this language where it has a code."""
+        parts = ((Markup(""), what), (self("error.because"), why), (self("error.then"), next_step))
+        return Markup("").join(sign + self._part(part) for sign, part in parts if part) + self("error.end")
+
+    def _part(self, text: str) -> Markup:
+        lang = self.lang(text) if self.language != ENGLISH else ""
+        return Markup("<span{}>{}</span>").format(lang, self.said(text)) if lang else self.said(text)
+
     @property
     def codes(self) -> frozenset[str]:
         """The codes of all messages."""

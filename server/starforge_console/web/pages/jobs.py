@@ -40,7 +40,8 @@ TABS: Final = (
 _STATES: Final = frozenset({ACTIVE, *JobState})
 DONE: Final = "done"
 """The part of an address that names what was just done."""
-_DONE: Final = frozenset({"stopped", "deleted"})
+DONE_TO_JOBS: Final = ("stopped", "deleted", "paused", "resumed")
+"""What the list says that it was just sent to after, each with words of its own."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -127,7 +128,7 @@ async def show_jobs(  # noqa: PLR0913 - one parameter a filter
         live=_live_address(lines, wanted, event, count_of(counts, wanted.state)),
         has_ended=has_ended,
         now=services.clock.now(),
-        done=f"done.{done}" if done in _DONE else "",
+        done=f"done.{done}" if done in DONE_TO_JOBS else "",
     )
 
 
@@ -141,7 +142,7 @@ async def stop_jobs(pages: Pages, services: Services, visit: Signed, request: Re
     if text_of(form, "confirmed") == "yes":
         refused = await services.jobs.stop_all(account_of(visit), ids)
         if not refused:
-            return RedirectResponse(_say_done(back, "stopped"), 303, {"Cache-Control": "no-store"})
+            return RedirectResponse(say_done(back, "stopped"), 303, {"Cache-Control": "no-store"})
         left = [(one, found.get(one), error) for one, error in refused.items()]
         asked = len(ids) - len(left)
         return pages.look.page(visit, "stop_jobs_left.html", nav="jobs", left=left, asked=asked, back=back)
@@ -158,11 +159,12 @@ def count_of(counts: Any, state: str) -> int:  # noqa: ANN401 - what count_jobs 
     return sum(count for name, count in counts.items() if name != ACTIVE)
 
 
-def _say_done(path: str, done: str) -> str:
+def say_done(path: str, done: str) -> str:
     """The address `path` of one of our lists, with what was just done in place of what was done before."""
     parts = urlsplit(path)
     asked = [pair for pair in parse_qsl(parts.query) if pair[0] != DONE]
-    return f"{parts.path}?{urlencode([*asked, (DONE, done)])}"
+    query = urlencode([*asked, (DONE, done)] if done else asked)
+    return f"{parts.path}?{query}" if query else parts.path
 
 
 def _group(lines: Sequence[JobLine], wanted: Wanted) -> list[tuple[str, list[JobLine]]]:

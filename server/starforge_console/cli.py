@@ -176,7 +176,7 @@ def set_team(name: str, team: str | None, *, leave: bool) -> None:
 
 @main.group(cls=_Commands)
 def quota() -> None:
-    """What users and teams may hold at once."""
+    """What users and teams may hold and use."""
 
 
 def _holder_options(command: "Callable[..., None]") -> "Callable[..., None]":
@@ -193,12 +193,13 @@ def _holder_options(command: "Callable[..., None]") -> "Callable[..., None]":
 @_holder_options
 @click.option("--gpus", metavar="N", help="So many GPUs at once.")
 @click.option("--jobs", metavar="N", help="So many running jobs at once.")
+@click.option("--gpu-hours", metavar="N", help="So many GPU-hours in any 24 hours.")
 @click.option("--series", metavar="NAMES", help="Only GPUs of these series, such as h200,l40s.")
 def set_quota(user: str | None, team: str | None, **limits: str | None) -> None:
     """Limit a user or a team; what is not named stays as it is, and `none` takes a limit away.
 
     A job that could never start under a limit is refused; one that is only over it now waits in the queue. What runs
-    already goes on. The console may be running: it minds a change within seconds.
+    already goes on, also when its hours are used up. The console may be running: it minds a change within seconds.
     """
     from starforge_console.accounts.quota_command import set_quota  # noqa: PLC0415 - a help text needs none of it
 
@@ -207,17 +208,19 @@ def set_quota(user: str | None, team: str | None, **limits: str | None) -> None:
 
 
 @quota.command("ls")
+@click.option("--runs", is_flag=True, help="Show the runs that add up to it, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with a stable schema.")
-def list_quotas(*, as_json: bool) -> None:
-    """Show every limit and what is held under it now.
+def list_quotas(*, runs: bool, as_json: bool) -> None:
+    """Show every limit and what counts against it now.
 
-    The JSON holds items: a list of kind (user or team), name, gpus, jobs and series (null: no limit), and held with
-    gpus and jobs.
+    The JSON holds items: a list of kind (user or team), name, gpus, jobs, series and gpu_hours (null: no limit), held
+    with gpus and jobs, gpu_seconds of the last 24 hours, and runs: job, user, gpus, jobs, gpu_s and is_silent of each
+    run that these numbers are the sums of.
     """
     from starforge_console.accounts.quota_command import show_quotas  # noqa: PLC0415 - a help text needs none of it
 
     with _open_ledger(_load_settings()) as ledger:
-        show_quotas(ledger, as_json=as_json)
+        show_quotas(ledger, time.time(), as_json=as_json, runs=runs)
 
 
 @quota.command("rm")

@@ -9,15 +9,16 @@ import click
 
 from starforge import __version__
 from starforge.cli.output import json_option, note, print_json, warn
+from starforge.cli.quota import describe_quota, is_limited
 from starforge.cli.session import open_console
 from starforge.client.console import Console
 from starforge.client.http import Connection, is_readable_on_the_way, parse_server
 from starforge.client.login import Session, forget_session, save_registry, save_session
 from starforge.contract.api import WhoAmI
-from starforge.contract.quotas import QuotaList, QuotaView
+from starforge.contract.quotas import QuotaList
 from starforge.errors import InputError, SignInRequired
 from starforge.hardware.profiles import BUILT_IN
-from starforge.wording import count_of, describe_duration, join_sentences
+from starforge.wording import describe_duration, join_sentences
 
 _TOKEN: Final = re.compile(r"sf[a-z]_[A-Za-z0-9_-]{20,200}")
 _MAKE_ONE: Final = "make one with `starforge-console token create --user NAME`, or on the Tokens page"
@@ -85,10 +86,12 @@ def status(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     \b
     JSON: {server, version, client, user, role, scopes, token_expires_at,
            jobs: {state: count},
-           quotas: [{kind, name, gpus, jobs, series: [text] or null,
-                     held: {gpus, jobs}}] or null}
+           quotas: [{kind, name, gpus, jobs, series: [text] or null, gpu_hours,
+                     held: {gpus, jobs}, gpu_seconds, runs: [run],
+                     other_runs: {runs, gpus, jobs, gpu_seconds} or null}] or null}
     jobs counts the user's newest 100. quotas are the user's own and the team's;
-    a limit of null is none, and an older console tells of no quotas: null.
+    a limit of null is none, and an older console tells of no quotas: null. Their
+    numbers are the sums of their runs, and 'sf quota' shows these.
     """
     with open_console() as console:
         meta, who = console.meta(), console.whoami()
@@ -106,8 +109,8 @@ def status(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
         click.echo(f"the token is valid for {describe_duration(who.token_expires_at - time.time())}")
     click.echo(f"jobs: {', '.join(f'{count} {state}' for state, count in sorted(counts.items())) or 'none'}")
     for quota in quotas.items if quotas else ():
-        if (quota.gpus, quota.jobs, quota.series) != (None, None, None):
-            click.echo(f"quota of {quota.kind} {quota.name}: {_describe_quota(quota)}")
+        if is_limited(quota):
+            click.echo(f"quota of {quota.kind} {quota.name}: {describe_quota(quota)}")
 
 
 def describe_who(who: WhoAmI) -> dict[str, Any]:
@@ -117,15 +120,6 @@ def describe_who(who: WhoAmI) -> dict[str, Any]:
 
 def _to_json(quotas: QuotaList | None) -> list[dict[str, Any]] | None:
     return None if quotas is None else [quota.model_dump(mode="json") for quota in quotas.items]
-
-
-def _describe_quota(quota: QuotaView) -> str:
-    parts = [
-        f"{held} of {count_of(most, noun)} held" if most is not None else f"{count_of(held, noun)} held"
-        for held, most, noun in ((quota.held.gpus, quota.gpus, "GPU"), (quota.held.jobs, quota.jobs, "job"))
-    ]
-    allowed = [] if quota.series is None else [f"series {', '.join(quota.series)} allowed"]
-    return ", ".join([*parts, *allowed])
 
 
 def _read_token() -> str:

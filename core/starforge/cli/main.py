@@ -23,6 +23,7 @@ _COMMANDS: Final = {
     "rerun": LazyCommand("starforge.cli.job_clone:rerun", "Submit the very same JobSpec again, as a new job of yours."),
     "job": LazyCommand("starforge.cli.job:job", "Look at jobs, follow them, stop them."),
     "why": LazyCommand("starforge.cli.why:why", "Say why a job waits, and what would start it now."),
+    "quota": LazyCommand("starforge.cli.quota:quota", "Show what limits your jobs, and which runs count."),
     "log": LazyCommand("starforge.cli.log:log", "Look at logs that are files."),
     "secret": LazyCommand("starforge.cli.secret:secret", "Keep secrets for your own jobs."),
     "webhook": LazyCommand("starforge.cli.webhook:webhook", "Have a server of yours told what happens to jobs."),

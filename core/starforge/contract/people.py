@@ -45,3 +45,4 @@ class SetQuota(Frozen):
     series: tuple[Name, ...] | None = Field(
         default=None, max_length=100, description="which series and families of GPUs may be asked for"
     )
+    gpu_hours: Count | None = Field(default=None, description="GPU-hours in any 24 hours")

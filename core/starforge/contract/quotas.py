@@ -1,10 +1,13 @@
-"""The messages about quotas (`/api/v1/quotas`): what binds the caller's jobs, and what is held under it now."""
+"""The messages about quotas (`/api/v1/quotas`): what binds the caller's jobs, and which runs count against it."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from starforge.contract.api import Answer
+
+RUNS_NAMED: Final = 200
+"""So many runs of one quota are named; the rest is one sum."""
 
 
 class Held(Answer):
@@ -14,15 +17,46 @@ class Held(Answer):
     jobs: int
 
 
+class QuotaRun(Answer):
+    """What one job adds to a quota: a place and GPUs held now, and GPU time of the last 24 hours."""
+
+    job: str
+    user: str
+    gpus: int = Field(description="GPUs held now; 0 once it has ended, and while it is paused")
+    jobs: int = Field(description="1 while it holds a place or is paused, else 0")
+    gpu_seconds: int = Field(description="GPU time in the 24 hours before the answer; a deleted job's too")
+    unanswered: bool = Field(
+        default=False,
+        description="whether its machine does not answer: it counts all the same, and if it turns out to have ended"
+        " earlier, the hours since then are given back",
+    )
+
+
+class OtherRuns(Answer):
+    """What the runs that are not named add together."""
+
+    runs: int
+    gpus: int
+    jobs: int
+    gpu_seconds: int
+
+
 class QuotaView(Answer):
-    """The limits of one holder; null is no limit."""
+    """The limits of one holder, and what counts against them; null is no limit.
+
+    Each number of `held`, and `gpu_seconds`, is the sum of what `runs` and `other_runs` say.
+    """
 
     kind: Literal["user", "team"]
     name: str
     gpus: int | None = Field(description="GPUs at once")
     jobs: int | None = Field(description="jobs at once")
     series: tuple[str, ...] | None = Field(description="which series and families of GPUs may be asked for")
+    gpu_hours: int | None = Field(default=None, description="GPU-hours in any 24 hours")
     held: Held
+    gpu_seconds: int = Field(default=0, description="GPU time in the 24 hours before the answer")
+    runs: tuple[QuotaRun, ...] = Field(default=(), description=f"what counts, at most {RUNS_NAMED}, the largest first")
+    other_runs: OtherRuns | None = Field(default=None, description="what is not named; null where all are")
 
 
 class QuotaList(Answer):

@@ -5,6 +5,8 @@ from typing import Final
 WAITS: Final = {
     "count.gpu": "{n} GPU",
     "count.gpus": "{n} GPUs",
+    "count.gpu_hour": "{n} GPU-hour",
+    "count.gpu_hours": "{n} GPU-hours",
     "count.job": "{n} job",
     "count.jobs": "{n} jobs",
     "count.more": "{n} more",
@@ -71,6 +73,14 @@ WAITS: Final = {
         "{used} of {limit} in use ({who}), {asked} asked for: it can start once {short} of them are given back"
     ),
     "limit.jobs": "{n} of {limit} running or paused ({who}): it can start once {short} of them ended",
+    "limit.no_hours": "no GPU-hours may be used",
+    "limit.hours": (
+        "{used} of {limit} of the last 24 hours used: it can start once {over} of them have come free, by {at} UTC"
+    ),
+    "limit.hours_running": (
+        "{used} of {limit} of the last 24 hours used, and what runs uses as much as comes free ({who}): it can start"
+        " some time after one of them has ended"
+    ),
     "limit.holding": "{job} of {user}: {gpus}",
     "window.of": "the window of {whose}",
     "holder.user": "user {name}",

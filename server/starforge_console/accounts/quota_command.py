@@ -10,8 +10,11 @@ from starforge_console.accounts.quotas import (
     list_team,
     remove_limit,
 )
-from starforge_console.domain.quota import Holder, QuotaLine
+from starforge_console.domain.gpu_hours import HOUR_S
+from starforge_console.domain.quota import Holder
+from starforge_console.domain.statement import QuotaLine, RunUse
 from starforge_console.ledger.database import Database
+from starforge_console.ledger.quotas import load_quotas
 
 
 def set_quota(ledger: Database, user: str | None, team: str | None, changes: dict[str, str]) -> None:
@@ -30,9 +33,9 @@ def remove_quota(ledger: Database, user: str | None, team: str | None) -> None:
     note(f"{holder}: no limit")
 
 
-def show_quotas(ledger: Database, *, as_json: bool) -> None:
-    """Print every limit with what is held under it."""
-    lines = list_quotas(ledger)
+def show_quotas(ledger: Database, now: float, *, as_json: bool, runs: bool = False) -> None:
+    """Print every limit with what counts against it at `now`; with `runs` those that add up to it."""
+    lines = list_quotas(ledger, now)
     if as_json:
         print_json({"items": [_to_json(line) for line in lines]})
         return
@@ -44,11 +47,18 @@ def show_quotas(ledger: Database, *, as_json: bool) -> None:
             str(line.holder),
             _describe_part(line.gpus, line.limit.gpus),
             _describe_part(line.jobs, line.limit.jobs),
+            _describe_hours(line),
             ", ".join(sorted(line.limit.series)) if line.limit.series is not None else "all",
         )
         for line in lines
     ]
-    print_table(("HOLDER", "GPUS", "JOBS", "SERIES"), rows)
+    print_table(("HOLDER", "GPUS", "JOBS", "GPU-HOURS IN 24 H", "SERIES"), rows)
+    counted = [(line, run) for line in lines for run in line.runs] if runs else []
+    if counted:
+        note("")
+        print_table(
+            ("HOLDER", "RUN", "USER", "GPUS", "JOBS", "GPU-HOURS IN 24 H"), [_describe_run(*one) for one in counted]
+        )
 
 
 def put_in_team(ledger: Database, user: str, team: str | None) -> None:
@@ -59,7 +69,7 @@ def put_in_team(ledger: Database, user: str, team: str | None) -> None:
         return
     members = list_team(ledger, team)
     note(f"team {team} has {count_of(len(members), 'member')}: {', '.join(members)}")
-    if Holder("team", team) not in {line.holder for line in list_quotas(ledger)}:
+    if Holder("team", team) not in ledger.read_now(load_quotas).limits:
         note(f"team {team} has no quota: starforge-console quota set --team {team} --gpus N")
 
 
@@ -67,8 +77,20 @@ def _describe_part(held: int, most: int | None) -> str:
     return f"{held} of {most}" if most is not None else f"{held}"
 
 
+def _describe_hours(line: QuotaLine) -> str:
+    used = f"{line.gpu_s / HOUR_S:.2f}"
+    return used if line.limit.gpu_hours is None else f"{used} of {line.limit.gpu_hours}"
+
+
+def _describe_run(line: QuotaLine, run: RunUse) -> tuple[str, ...]:
+    hours = f"{run.gpu_s / HOUR_S:.2f}" + (" (does not answer)" if run.is_silent else "")
+    return (str(line.holder), run.job, run.user, str(run.gpus), str(run.jobs), hours)
+
+
 def _to_json(line: QuotaLine) -> dict[str, object]:
     limit = line.limit
     series = None if limit.series is None else sorted(limit.series)
-    most = {"gpus": limit.gpus, "jobs": limit.jobs, "series": series}
-    return {"kind": line.holder.kind, "name": line.holder.name, **most, "held": {"gpus": line.gpus, "jobs": line.jobs}}
+    most = {"gpus": limit.gpus, "jobs": limit.jobs, "series": series, "gpu_hours": limit.gpu_hours}
+    used = {"held": {"gpus": line.gpus, "jobs": line.jobs}, "gpu_seconds": line.gpu_s}
+    runs = [run._asdict() for run in line.runs]
+    return {"kind": line.holder.kind, "name": line.holder.name, **most, **used, "runs": runs}

@@ -8,22 +8,24 @@ from starforge.errors import InputError, NotFound
 from starforge.hardware.series import FAMILIES, SERIES_BY_NAME
 from starforge.wording import describe_nearest
 from starforge_console.accounts.users import load_named
-from starforge_console.domain.quota import TEAM, USER, Holder, Limit, QuotaLine, build_lines
+from starforge_console.domain.quota import TEAM, USER, Holder, Limit
+from starforge_console.domain.statement import QuotaLine
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.gpu_series import list_added_series
 from starforge_console.ledger.quotas import (
     change_parts,
     drop_limit,
-    list_held,
     list_members,
     load_quotas,
     set_team,
 )
+from starforge_console.ledger.statements import list_all
 
 UNLIMITED: Final = "none"
 """What takes one part of a limit away."""
 MOST: Final = 1_000_000
 
+_COUNTED: Final = {"gpus": "GPUs", "jobs": "jobs", "gpu_hours": "GPU-hours"}
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _NUMBER: Final = re.compile(r"[0-9]{1,7}")
 
@@ -59,14 +61,14 @@ def check_series(names: Iterable[str], added: Iterable[str]) -> None:
 
 
 def change_limit(ledger: Database, holder: Holder, changes: Mapping[str, str]) -> Limit:
-    """The holder's limit with those of `gpus`, `jobs` and `series` that `changes` name; `none` takes one away.
+    """The holder's limit with the parts of it that `changes` name; `none` takes one away.
 
     Raises:
         InputError: nothing is named, or what is given is no limit.
 
     """
     if not changes:
-        raise InputError("no limit is named", next_step="give --gpus, --jobs or --series")
+        raise InputError("no limit is named", next_step="give --gpus, --jobs, --gpu-hours or --series")
     parsed = {part: _parse(ledger, part, text) for part, text in changes.items()}
     return ledger.write_now(lambda c: change_parts(c, holder, parsed))
 
@@ -78,10 +80,9 @@ def remove_limit(ledger: Database, holder: Holder) -> None:
         raise NotFound(f"{holder} has no quota", next_step=describe_nearest(str(holder), known))
 
 
-def list_quotas(ledger: Database) -> Sequence[QuotaLine]:
-    """Every limit, with what is held under it now."""
-    quotas, members, held = ledger.read_now(lambda c: (load_quotas(c), list_members(c), list_held(c)))
-    return build_lines(quotas.limits, members, held)
+def list_quotas(ledger: Database, now: float) -> Sequence[QuotaLine]:
+    """Every limit, with what counts against it at `now`."""
+    return ledger.read_now(lambda c: list_all(c, now))
 
 
 def list_team(ledger: Database, team: str) -> list[str]:
@@ -103,7 +104,7 @@ def _parse(ledger: Database, part: str, text: str) -> int | frozenset[str] | Non
         return _parse_series(ledger, text)
     if not _NUMBER.fullmatch(text) or int(text) > MOST:
         raise InputError(
-            f"{text!r} is no number of {'GPUs' if part == 'gpus' else 'jobs'}",
+            f"{text!r} is no number of {_COUNTED[part]}",
             next_step=f"write a whole number of at most {MOST}, or {UNLIMITED} to take the limit away",
         )
     return int(text)

@@ -99,11 +99,11 @@ class Snapshots:
         hub, image = await asyncio.gather(self._ask_hub(spec), self._ask_registry(spec))
         blob_bytes, stored = await asyncio.to_thread(self._look, spec)
         start_method, start_is_adapter = await asyncio.to_thread(self._look_at_start, stored.get(START))
-        user_id, asks = account.user_id, bool(spec.spec.secrets)
+        user_id, asks, now = account.user_id, bool(spec.spec.secrets), sources.clock.now()
         fleets, usage, secrets, windows = await sources.ledger.read(
             lambda c: (
                 list_fleets(c),
-                load_usage(c, user_id),
+                load_usage(c, now, user_id),
                 list_secrets(c, user_id) if asks else (),
                 load_windows(c),
             )
@@ -124,7 +124,7 @@ class Snapshots:
             start_is_adapter=start_is_adapter,
             secrets=frozenset(one.name for one in secrets),
             windows=windows,
-            now=sources.clock.now(),
+            now=now,
         )
 
     async def _ask_hub(self, spec: JobSpec) -> Mapping[str, HubAnswer]:

@@ -1,22 +1,28 @@
-"""Quotas: what a user or a team may hold at once, and whether a job may start beside what is held. Pure.
+"""Quotas: what a user or a team may hold and use, and whether a job may start beside that. Pure.
 
 An attempt counts from the moment at which it is dequeued until it has ended, whether or not its machine answers.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple
 
 from starforge.contract.launch import PoolRequest
 from starforge.hardware.series import FAMILIES
 from starforge.said.sentence import say, say_list
 from starforge.wording import count_of
+from starforge_console.domain.gpu_hours import HOUR_S, Span, find_room_at, measure_all
 from starforge_console.domain.waiting import WaitReason
 
 USER: Final = "user"
 TEAM: Final = "team"
 HolderKind = Literal["user", "team"]
 _HOLDINGS_NAMED: Final = 4
+_MINUTE_S: Final = 60.0
+_STEPS_H: Final = ((100.0, 0.1), (1000.0, 1.0), (math.inf, 10.0))
+"""How finely used hours are told: below a limit of so many, in steps of so many, about a hundredth of the limit."""
 
 
 class Holder(NamedTuple):
@@ -36,32 +42,28 @@ class Holder(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What a holder may have at once; None is no limit. `series` are series and families of GPUs that it may use."""
+    """What a holder may have; None is no limit.
+
+    `gpus` and `jobs` are had at once, `gpu_hours` used in 24 hours; `series` are series and families of GPUs that may
+    be used.
+    """
 
     gpus: int | None = None
     jobs: int | None = None
     series: frozenset[str] | None = None
+    gpu_hours: int | None = None
 
     def __str__(self) -> str:
         parts = [
             *([f"{count_of(self.gpus, 'GPU')} at once"] if self.gpus is not None else []),
             *([f"{count_of(self.jobs, 'job')} at once"] if self.jobs is not None else []),
+            *([f"{count_of(self.gpu_hours, 'GPU-hour')} in 24 hours"] if self.gpu_hours is not None else []),
             *([f"series {', '.join(sorted(self.series)) or 'none'}"] if self.series is not None else []),
         ]
         return ", ".join(parts) or "no limit"
 
 
 NO_LIMIT: Final = Limit()
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaLine:
-    """One holder's limit and what the holder has now."""
-
-    holder: Holder
-    limit: Limit
-    gpus: int
-    jobs: int
 
 
 class Member(NamedTuple):
@@ -103,19 +105,37 @@ NOBODY_LIMITED: Final = Quotas()
 
 
 class Usage:
-    """What is held, by holder. It only grows: a new one is made of what the ledger says."""
+    """What is held and used, by holder. It only grows: a new one is made of what the ledger says."""
 
-    def __init__(self, quotas: Quotas = NOBODY_LIMITED, held: Iterable[tuple[int, str, int]] = ()) -> None:
-        """`held`: user, job and GPUs of every job that holds a place now."""
+    def __init__(
+        self,
+        quotas: Quotas = NOBODY_LIMITED,
+        held: Iterable[tuple[int, str, int]] = (),
+        *,
+        spans: Iterable[Span] = (),
+        now: float = 0.0,
+    ) -> None:
+        """What there is at `now`.
+
+        Args:
+            quotas: The limits.
+            held: User, job and GPUs of every job that holds a place.
+            spans: The GPUs of the last 24 hours of every user whose hours are limited.
+            now: Unix seconds.
+
+        """
         self.quotas = quotas
         self._held: dict[Holder, list[Holding]] = {}
         for user_id, job, gpus in held:
             self.take(user_id, job, gpus)
+        # A start uses no hours yet: whether there is room for one is known from the beginning.
+        self._hours_over = _find_hours_over(quotas, list(spans), now)
 
     def copy(self) -> "Usage":
         """The same use, which grows by itself."""
         copied = Usage(self.quotas)
         copied._held = {holder: list(held) for holder, held in self._held.items()}
+        copied._hours_over = self._hours_over
         return copied
 
     def take(self, user_id: int, job: str, gpus: int) -> None:
@@ -134,22 +154,14 @@ class Usage:
         limits = self.quotas.list_limits(user_id)
         gpus, holds = count_gpus(pools) if limits else 0, []
         for holder, limit in limits:
-            why = find_never(limit, pools) or _explain_full(limit, self.held_by(holder), gpus)
-            if why:
-                holds.append(WaitReason(why, (say("limit.of", holder=holder.said),)))
+            never = find_never(limit, pools)
+            full = [
+                _explain_full(limit, self.held_by(holder), gpus),
+                self._hours_over.get(holder, "") if gpus else "",
+            ]
+            whose = (say("limit.of", holder=holder.said),)
+            holds += [WaitReason(why, whose) for why in ([never] if never else filter(None, full))]
         return holds
-
-
-def build_lines(
-    limits: Mapping[Holder, Limit], members: Mapping[int, Member], held: Iterable[tuple[int, str, int]]
-) -> list[QuotaLine]:
-    """What each of these holders has under its limit: `held` is user, job and GPUs of every job that holds a place."""
-    holdings = [(members[user_id].holders, gpus) for user_id, _, gpus in held]
-    lines = []
-    for holder, limit in limits.items():
-        own = [gpus for holders, gpus in holdings if holder in holders]
-        lines.append(QuotaLine(holder, limit, sum(own), len(own)))
-    return lines
 
 
 def count_gpus(pools: Sequence[PoolRequest]) -> int:
@@ -162,6 +174,11 @@ def say_gpus(count: int) -> str:
     return say("count.gpu", n=1) if count == 1 else say("count.gpus", n=count)
 
 
+def say_hours(count: int) -> str:
+    """So many GPU-hours, in words."""
+    return say("count.gpu_hour", n=1) if count == 1 else say("count.gpu_hours", n=count)
+
+
 def find_never(limit: Limit, pools: Sequence[PoolRequest]) -> str:
     """Why a job of these pools could not start under the limit even if nothing else ran; empty when it could."""
     gpus = count_gpus(pools)
@@ -169,15 +186,20 @@ def find_never(limit: Limit, pools: Sequence[PoolRequest]) -> str:
         return say("limit.no_job")
     if limit.gpus is not None and gpus > limit.gpus:
         return say("limit.too_many", gpus=say_gpus(gpus), most=limit.gpus)
-    if limit.series is None:
-        return ""
-    allowed = ", ".join(sorted(limit.series)) or say("limit.no_series")
+    if limit.gpu_hours == 0 and gpus:
+        return say("limit.no_hours")
+    return "" if limit.series is None else _find_forbidden(limit.series, pools)
+
+
+def _find_forbidden(series: frozenset[str], pools: Sequence[PoolRequest]) -> str:
+    """Why GPUs that are asked for are not among those that may be; empty when all of them are."""
+    allowed = ", ".join(sorted(series)) or say("limit.no_series")
     for pool in pools:
         if not pool.gpus_per_node:
             continue
         if pool.series is None:
             return say("limit.any_series", allowed=allowed)
-        if not _is_allowed(pool.series, limit.series):
+        if not _is_allowed(pool.series, series):
             return say("limit.series", series=pool.series, allowed=allowed)
     return ""
 
@@ -200,6 +222,36 @@ def _explain_full(limit: Limit, held: Sequence[Holding], gpus: int) -> str:
         short = len(held) - limit.jobs + 1
         return say("limit.jobs", n=len(held), limit=most, who=_name_holdings(held), short=short)
     return ""
+
+
+def _find_hours_over(quotas: Quotas, spans: Sequence[Span], now: float) -> dict[Holder, str]:
+    """Why each holder whose hours are used up may use no GPU now."""
+    limits = {holder: limit.gpu_hours for holder, limit in quotas.limits.items() if limit.gpu_hours is not None}
+    by_holder: dict[Holder, list[Span]] = {}
+    for span in spans if limits else ():
+        member = quotas.members.get(span.user_id)
+        for holder in member.holders if member else ():
+            if holder in limits:
+                by_holder.setdefault(holder, []).append(span)
+    over = {holder: _explain_hours(quotas, held, limits[holder], now) for holder, held in by_holder.items()}
+    return {holder: why for holder, why in over.items() if why}
+
+
+def _explain_hours(quotas: Quotas, spans: Sequence[Span], most: int, now: float) -> str:
+    used = measure_all(spans, now) / HOUR_S
+    if used < most:
+        return ""
+    # Jobs that wait keep this text: it is not to change with every second that something runs.
+    step = next(step for bound, step in _STEPS_H if most < bound)
+    over = math.floor((used - most) / step)
+    facts = {"used": f"{most + over * step:.10g}", "limit": say_hours(most)}
+    at = find_room_at(spans, most * HOUR_S, now)
+    if at is None:
+        running = [Holding(one.job, quotas.members[one.user_id].user, one.gpus) for one in spans if one.until is None]
+        return say("limit.hours_running", **facts, who=_name_holdings(running))
+    minute = math.ceil(round(at) / _MINUTE_S) * _MINUTE_S
+    free = f"{(over + 1) * step:.10g}"
+    return say("limit.hours", **facts, over=free, at=f"{datetime.fromtimestamp(minute, UTC):%H:%M}")
 
 
 def _name_holdings(held: Sequence[Holding]) -> str:

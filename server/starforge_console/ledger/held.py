@@ -23,11 +23,11 @@ class Held:
     strict: frozenset[str]
 
 
-def load_held(connection: Connection) -> Held:
-    """All of it, as it is at one moment."""
+def load_held(connection: Connection, now: float) -> Held:
+    """All of it, as it is at one moment, `now` (Unix seconds)."""
     return Held(
         in_flight=list_in_flight(connection),
-        usage=load_usage(connection),
+        usage=load_usage(connection, now),
         order=load_order(connection),
         strict=list_requiring(connection),
     )

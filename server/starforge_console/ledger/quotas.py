@@ -1,12 +1,13 @@
 """Teams and limits in the ledger, and what counts against them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from starforge.contract.states import HOLDS_A_PLACE, JobState
+from starforge_console.domain.gpu_hours import DAY_S, Span
 from starforge_console.domain.quota import (
     NO_LIMIT,
     TEAM,
@@ -15,15 +16,16 @@ from starforge_console.domain.quota import (
     HolderKind,
     Limit,
     Member,
-    QuotaLine,
     Quotas,
     Usage,
-    build_lines,
 )
-from starforge_console.ledger.tables import jobs, quotas, users
+from starforge_console.ledger.share_tables import gpu_spans
+from starforge_console.ledger.tables import attempts, jobs, quotas, users
 
 _HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
 _PAUSED: Final = JobState.PAUSED.value
+_NAMED_AT_MOST: Final = 500
+"""Of more users everybody's spans are read: databases bound how many values one statement may carry."""
 _KINDS: Final[dict[str, HolderKind]] = {"user": USER, "team": TEAM}
 
 
@@ -31,7 +33,10 @@ def load_quotas(connection: Connection) -> Quotas:
     """Every limit, and every user; nobody where there are no limits, for then nobody is asked about."""
     limits = {
         Holder(_KINDS[row.kind], row.name): Limit(
-            gpus=row.gpus, jobs=row.jobs, series=None if row.series is None else frozenset(row.series.split())
+            gpus=row.gpus,
+            jobs=row.jobs,
+            series=None if row.series is None else frozenset(row.series.split()),
+            gpu_hours=row.gpu_hours,
         )
         for row in connection.execute(select(quotas).order_by(quotas.c.kind, quotas.c.name)).all()
     }
@@ -40,18 +45,18 @@ def load_quotas(connection: Connection) -> Quotas:
     return Quotas(limits=limits, members=list_members(connection))
 
 
-def load_usage(connection: Connection, user_id: int | None = None) -> Usage:
-    """The limits and what is held under them, read at one moment; of `user_id` alone where one is given."""
+def load_usage(connection: Connection, now: float, user_id: int | None = None) -> Usage:
+    """The limits and what there is under them at `now`, read at one moment; of `user_id` alone where one is given.
+
+    What was used in the last day is read of those users alone whose hours are limited.
+    """
     found = load_quotas(connection)
-    is_bound = bool(found.limits if user_id is None else found.list_limits(user_id))
-    return Usage(found, list_held(connection)) if is_bound else Usage(found)
-
-
-def list_own(connection: Connection, user_id: int) -> list[QuotaLine]:
-    """The user's own limit and the team's, each with what is held; read at one moment."""
-    limits, members = load_quotas(connection).limits, list_members(connection)
-    own = {holder: limits.get(holder, NO_LIMIT) for holder in members[user_id].holders}
-    return build_lines(own, members, list_held(connection))
+    bound = found.limits if user_id is None else dict(found.list_limits(user_id))
+    if not bound:
+        return Usage(found)
+    hourly = {holder for holder, limit in bound.items() if limit.gpu_hours is not None}
+    users_of = {user for user, member in found.members.items() if hourly.intersection(member.holders)} if hourly else ()
+    return Usage(found, list_held(connection), spans=list_spans(connection, users_of, now), now=now)
 
 
 def list_members(connection: Connection) -> dict[int, Member]:
@@ -67,14 +72,31 @@ def list_held(connection: Connection) -> Sequence[tuple[int, str, int]]:
     return [(user, job, 0 if state == _PAUSED else gpus) for user, job, gpus, state in rows]
 
 
+def list_spans(connection: Connection, users_of: Collection[int], now: float) -> list[Span]:
+    """The GPUs that attempts of these users held in the 24 hours before `now`, those that still do among them."""
+    if not users_of:
+        return []
+    spans = gpu_spans.c
+    ended = select(spans.user_id, spans.job_id, spans.gpus, spans.since, spans.until).where(spans.until > now - DAY_S)
+    living = (
+        select(jobs.c.user_id, jobs.c.id, jobs.c.gpus, attempts.c.dequeued_at)
+        .join(attempts, attempts.c.id == jobs.c.attempt_id)
+        .where(jobs.c.state.in_(_HOLDING), jobs.c.gpus > 0)
+    )
+    if len(users_of) <= _NAMED_AT_MOST:
+        ended, living = ended.where(spans.user_id.in_(users_of)), living.where(jobs.c.user_id.in_(users_of))
+    rows = [*connection.execute(ended).all(), *connection.execute(living).all()]
+    return [Span(*row) for row in rows if row[0] in users_of]
+
+
 def change_parts(connection: Connection, holder: Holder, parts: Mapping[str, Any]) -> Limit:
     """The holder's limit with these parts of it changed; one that limits nothing is not kept."""
     limit = replace(load_quotas(connection).limits.get(holder, NO_LIMIT), **parts)
     drop_limit(connection, holder)
     if limit != NO_LIMIT:
         series = None if limit.series is None else " ".join(sorted(limit.series))
-        values = {"kind": holder.kind, "name": holder.name, "gpus": limit.gpus, "jobs": limit.jobs, "series": series}
-        connection.execute(insert(quotas), values)
+        most = {"gpus": limit.gpus, "jobs": limit.jobs, "series": series, "gpu_hours": limit.gpu_hours}
+        connection.execute(insert(quotas), {"kind": holder.kind, "name": holder.name, **most})
     return limit
 
 

@@ -1,6 +1,6 @@
-"""The table of fair share: what each user has used of late, and the values by which the queue is in order."""
+"""The tables of what users have used of late: their shares, which order the queue, and the spans of the last day."""
 
-from sqlalchemy import Column, Float, ForeignKey, Table
+from sqlalchemy import Column, Float, ForeignKey, Index, Integer, Table, Text
 
 from starforge_console.ledger.tables import Serial, ledger
 
@@ -17,3 +17,17 @@ shares = Table(
     Column("ordered_at", Float, nullable=False),
 )
 """Users who have used anything, or whose team has."""
+
+gpu_spans = Table(
+    "gpu_spans",
+    ledger,
+    # Without references: who deletes a job gets no hours back.
+    Column("attempt", Text, primary_key=True),
+    Column("user_id", Serial, ForeignKey("users.id"), nullable=False),
+    Column("job_id", Text, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("since", Float, nullable=False),
+    Column("until", Float, nullable=False),
+    Index("ix_gpu_spans_user_id_until", "user_id", "until"),
+)
+"""What each attempt that has ended held of GPUs; of each user the last day, and what was not yet cleared of before."""

@@ -1,4 +1,4 @@
-"""Fair share in the ledger: charged as attempts end, and the values that put the queue in order until the next look.
+"""Use in the ledger: charged as attempts end, and the values that put the queue in order until the next look.
 
 The scheduler and the pages sort by the same values, so that people see the order in which jobs are placed; they are
 kept, so that a restart changes nothing, and they are looked at once a minute, for they change slowly.
@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from starforge.contract.ids import AttemptId
 from starforge.contract.states import HOLDS_A_PLACE
 from starforge_console.domain.fair_share import Held, Share, Use, add_span, build_shares
-from starforge_console.ledger.share_tables import shares
+from starforge_console.domain.gpu_hours import DAY_S, Span
+from starforge_console.ledger.share_tables import gpu_spans, shares
 from starforge_console.ledger.tables import attempts, jobs, users
 
 ORDER_LASTS_S: Final = 60.0
@@ -37,12 +38,14 @@ class ShareOrder:
 def charge(connection: Connection, attempt: AttemptId, until: float) -> None:
     """Add what the attempt has held from its dequeue until `until` to its user's use; to be called once, at its end."""
     row = connection.execute(
-        select(jobs.c.user_id, jobs.c.gpus, attempts.c.dequeued_at)
+        select(jobs.c.user_id, attempts.c.job_id, jobs.c.gpus, attempts.c.dequeued_at)
         .join(jobs, jobs.c.id == attempts.c.job_id)
         .where(attempts.c.id == attempt)
     ).one()
     if not row.gpus:
         return
+    span = Span(row.user_id, row.job_id, row.gpus, row.dequeued_at, max(row.dequeued_at, until))
+    _keep_span(connection, attempt, span)
     known = connection.execute(select(shares.c.gpu_s, shares.c.at).where(shares.c.user_id == row.user_id)).first()
     use = add_span(Use() if known is None else Use(*known), row.gpus, row.dequeued_at, until)
     values = {"gpu_s": use.gpu_s, "at": use.at}
@@ -79,6 +82,15 @@ def refresh_order(connection: Connection, now: float) -> ShareOrder:
         values = {"team_order": share.team_gpu_s, "user_order": share.user_gpu_s, "ordered_at": now}
         connection.execute(update(shares).where(shares.c.user_id == user).values(values))
     return ShareOrder(found, now)
+
+
+def _keep_span(connection: Connection, attempt: AttemptId, span: Span) -> None:
+    """Keep when the attempt held its GPUs, and forget what the user held more than a day before its end."""
+    end = span.since if span.until is None else span.until
+    old = (gpu_spans.c.user_id == span.user_id) & (gpu_spans.c.until < end - DAY_S)
+    connection.execute(delete(gpu_spans).where(old))
+    values = {"user_id": span.user_id, "job_id": span.job, "gpus": span.gpus, "since": span.since, "until": end}
+    connection.execute(insert(gpu_spans), {"attempt": attempt, **values})
 
 
 def _list_held(connection: Connection) -> list[Held]:

@@ -59,8 +59,10 @@ quotas = Table(
     Column("jobs", Integer),
     # Names separated by spaces; NULL allows every series.
     Column("series", Text),
+    # In 24 hours.
+    Column("gpu_hours", Integer),
 )
-"""What a user or a team may hold at once; NULL is no limit."""
+"""What a user or a team may hold and use; NULL is no limit."""
 
 tokens = Table(
     "tokens",

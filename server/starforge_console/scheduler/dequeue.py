@@ -61,7 +61,7 @@ class Dequeue:
         due = [(decide_hold(job, now), job) for job in await self._deps.ledger.read(list_queued)]
         wait_s = min([wait_s, *(max(0.05, at - now) for at, _ in due if at > now)])
         # Looked at even when nothing waits: admission, profiles and pages read what was seen here.
-        held = await self._deps.ledger.read(load_held)
+        held = await self._deps.ledger.read(lambda c: load_held(c, now))
         views = await self._views(held.in_flight)
         queued = [job for at, job in due if at <= now]
         open_now = OpenNow(windows, self._deps.executors, self._deps.clock.now())

@@ -46,13 +46,13 @@ class Explainer:
     async def explain(self, job_id: str) -> Explanation | None:
         """Why the job waits at this moment; None for one that is not queued. Changes nothing."""
         sources = self.sources
+        now = sources.clock.now()
         queue, held, windows, maintenance = await sources.ledger.read(
-            lambda c: (list_queued(c), load_held(c), load_windows(c), find_maintenance(c))
+            lambda c: (list_queued(c), load_held(c, now), load_windows(c), find_maintenance(c))
         )
         job = next((one for one in queue if one.id == job_id), None)
         if job is None:
             return None
-        now = sources.clock.now()
         views = {view.fleet: claim_targets(view, held.in_flight) for view in self.views()}
         queued = [one for one in queue if one is job or decide_hold(one, now) <= now]
         open_now = OpenNow(windows, sources.executors, now)

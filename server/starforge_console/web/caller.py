@@ -1,12 +1,14 @@
 """Routes about who asks: whose token it is, its end, and what its user may hold."""
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from starforge.contract.api import WhoAmI
-from starforge.contract.quotas import Held, QuotaList, QuotaView
-from starforge_console.domain.quota import QuotaLine
-from starforge_console.ledger.quotas import list_own
+from starforge.contract.quotas import RUNS_NAMED, Held, OtherRuns, QuotaList, QuotaRun, QuotaView
+from starforge_console.domain.statement import QuotaLine, RunUse
+from starforge_console.ledger.statements import list_own
 from starforge_console.web.deps import Reader, Services
 from starforge_console.web.problems import problem_responses
 
@@ -26,8 +28,9 @@ async def describe_caller(account: Reader) -> WhoAmI:
 
 @router.get("/quotas", responses=problem_responses(401, 403))
 async def list_own_quotas(services: Services, account: Reader) -> QuotaList:
-    """What limits the caller's jobs, the team's limit among it, and what is held under it now."""
-    lines = await services.ledger.read(lambda c: list_own(c, account.user_id))
+    """What limits the caller's jobs, the team's limit among it, and which runs count against it now."""
+    now = services.clock.now()
+    lines = await services.ledger.read(lambda c: list_own(c, account.user_id, now))
     return QuotaList(items=tuple(map(show_quota, lines)))
 
 
@@ -39,7 +42,7 @@ async def revoke_own_token(services: Services, _account: Reader, request: Reques
 
 
 def show_quota(line: QuotaLine) -> QuotaView:
-    """A limit as a message."""
+    """A limit as a message, with the runs that count against it."""
     limit = line.limit
     return QuotaView(
         kind=line.holder.kind,
@@ -47,5 +50,26 @@ def show_quota(line: QuotaLine) -> QuotaView:
         gpus=limit.gpus,
         jobs=limit.jobs,
         series=None if limit.series is None else tuple(sorted(limit.series)),
+        gpu_hours=limit.gpu_hours,
         held=Held(gpus=line.gpus, jobs=line.jobs),
+        gpu_seconds=line.gpu_s,
+        runs=tuple(map(_show_run, line.runs[:RUNS_NAMED])),
+        other_runs=_sum_up(line.runs[RUNS_NAMED:]),
+    )
+
+
+def _show_run(run: RunUse) -> QuotaRun:
+    return QuotaRun(
+        job=run.job, user=run.user, gpus=run.gpus, jobs=run.jobs, gpu_seconds=run.gpu_s, unanswered=run.is_silent
+    )
+
+
+def _sum_up(runs: Sequence[RunUse]) -> OtherRuns | None:
+    if not runs:
+        return None
+    return OtherRuns(
+        runs=len(runs),
+        gpus=sum(run.gpus for run in runs),
+        jobs=sum(run.jobs for run in runs),
+        gpu_seconds=sum(run.gpu_s for run in runs),
     )

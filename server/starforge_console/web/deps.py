@@ -136,7 +136,7 @@ class ApiServices:
     @property
     def people(self) -> People:
         """Users, teams and their limits."""
-        return People(self.ledger, self.wakeups)
+        return People(self.ledger, self.wakeups, self.clock)
 
     @property
     def opening_hours(self) -> OpeningHours:

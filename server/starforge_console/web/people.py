@@ -32,7 +32,7 @@ async def set_users_team(services: Services, _account: Administrator, user: str,
 
 @router.get("/admin/quotas", responses=problem_responses(401, 403))
 async def list_all_quotas(services: Services, _account: Administrator) -> QuotaList:
-    """Every limit of a user or a team, with what is held under it now."""
+    """Every limit of a user or a team, with the runs that count against it now."""
     return QuotaList(items=tuple(map(show_quota, await services.people.list_limits())))
 
 
@@ -40,9 +40,9 @@ async def list_all_quotas(services: Services, _account: Administrator) -> QuotaL
 async def set_quota(
     services: Services, _account: Administrator, kind: HolderKind, holder: str, request: SetQuota
 ) -> QuotaView:
-    """Limit what a user or a team may hold at once; what runs goes on, and queued jobs wait."""
+    """Limit what a user or a team may hold and use; what runs goes on, and queued jobs wait."""
     series = None if request.series is None else frozenset(request.series)
-    limit = Limit(gpus=request.gpus, jobs=request.jobs, series=series)
+    limit = Limit(gpus=request.gpus, jobs=request.jobs, series=series, gpu_hours=request.gpu_hours)
     return show_quota(await services.people.set_limit(Holder(kind, holder), limit))
 
 

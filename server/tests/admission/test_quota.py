@@ -20,6 +20,7 @@ def test_what_fits_passes() -> None:
 
 def test_what_could_never_start_is_refused() -> None:
     assert ask(Limit(gpus=3), []) == {"quota": ["quota_never"]}
+    assert ask(Limit(gpu_hours=0), []) == {"quota": ["quota_never"]}
     assert ask(Limit(series=frozenset({"l40s"})), []) == {"quota": ["quota_never"]}
 
 

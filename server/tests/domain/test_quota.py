@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from starforge.contract.launch import PoolRequest
+from starforge_console.domain.gpu_hours import HOUR_S, Span, measure_all
 from starforge_console.domain.quota import Holder, Limit, Member, Quotas, Usage, count_gpus, find_never
 from starforge_console.domain.waiting import describe_waiting
 
@@ -72,6 +73,9 @@ def test_the_limits_of_user_and_team_are_both_told() -> None:
         (Limit(gpus=4), pools(3, nodes=2), "6 GPUs asked for, and at most 4"),
         (Limit(gpus=0), pools(1), "1 GPU asked for, and at most 0"),
         (Limit(jobs=0), pools(0), "no job may run"),
+        (Limit(gpu_hours=0), pools(1), "no GPU-hours may be used"),
+        (Limit(gpu_hours=0), pools(0), ""),
+        (Limit(gpu_hours=1), pools(8), ""),
         (Limit(series=frozenset({"l40s"})), pools(1), "h200 GPUs are asked for, and allowed are l40s"),
         (Limit(series=frozenset({"l40s"})), pools(1, None), "name one of them"),
         (Limit(series=frozenset({"l40s"})), pools(0), ""),
@@ -85,6 +89,62 @@ def test_what_no_wait_could_ever_mend_is_told_apart(limit: Limit, asked: tuple[P
     why = find_never(limit, asked)
     assert told in why
     assert bool(why) == bool(told)
+
+
+NOW = 1_800_000_000.0
+"""08:00 UTC."""
+
+
+def used(gpus: int, since_h: float, until_h: float | None, user: int = ANN) -> Span:
+    """GPUs held from so many hours ago until so many hours ago; None: still."""
+    return Span(user, "jaa", gpus, NOW - since_h * HOUR_S, None if until_h is None else NOW - until_h * HOUR_S)
+
+
+@pytest.mark.parametrize(
+    ("most", "spans", "told"),
+    [
+        (12, [used(1, 20, 9)], ""),
+        (12, [used(1, 20, 8)], "12 of 12 GPU-hours of the last 24 hours used: it can start once 0.1"),
+        (12, [used(2, 20, 13.75)], "12.5 of 12 GPU-hours of the last 24 hours used: it can start once 0.6 of them"),
+        (12, [used(2, 20, 13.75)], "have come free, by 12:15 UTC"),
+        (1, [used(1, 2, 1)], "1 of 1 GPU-hour of the last 24 hours used"),
+        (150, [used(8, 24, 5)], "152 of 150 GPU-hours of the last 24 hours used: it can start once 3 of them"),
+        (2000, [used(100, 24, 3.5)], "2050 of 2000 GPU-hours of the last 24 hours used: it can start once 60 of them"),
+        (12, [used(1, 30, None)], "and what runs uses as much as comes free (jaa of ann: 1 GPU)"),
+        (12, [used(1, 20, 8, EVE)], ""),
+        (12, [used(1, 20, 8, BOB)], "quota of team ml: 12 of 12"),
+    ],
+)
+def test_how_many_hours_are_used_and_when_some_come_free_is_told(most: int, spans: list[Span], told: str) -> None:
+    usage = Usage(quotas(team_ml=Limit(gpu_hours=most)), spans=spans, now=NOW)
+    holds = usage.find_holds(ANN, pools(1))
+    assert told in describe_waiting(holds) if told else not holds
+    assert not usage.copy().find_holds(ANN, pools(0)), "what asks for no GPU uses no GPU-hours"
+    assert usage.copy().find_holds(ANN, pools(1)) == holds
+
+
+def test_the_text_of_a_wait_stays_the_same_for_minutes() -> None:
+    spans = [used(1, 30, 10), used(1, 10, None)]
+    limited = quotas(user_ann=Limit(gpu_hours=12))
+    said = {describe_waiting(Usage(limited, spans=spans, now=NOW + s).find_holds(ANN, pools(1))) for s in range(240)}
+    assert len(said) <= 2
+
+
+@given(
+    most=st.integers(1, 40),
+    spans=st.lists(st.builds(used, st.integers(1, 8), st.integers(0, 48), st.none() | st.just(0), USERS), max_size=6),
+    user=USERS,
+)
+def test_no_start_ever_comes_once_the_hours_are_used(most: int, spans: list[Span], user: int) -> None:
+    found = quotas(user_ann=Limit(gpu_hours=most), team_ml=Limit(gpu_hours=2 * most))
+    holds = Usage(found, spans=spans, now=NOW).find_holds(user, pools(1))
+    over = [
+        holder
+        for holder, limit in found.list_limits(user)
+        if measure_all([one for one in spans if holder in MEMBERS[one.user_id].holders], NOW)
+        >= (limit.gpu_hours or 0) * HOUR_S
+    ]
+    assert [hold.places for hold in holds] == [(f"quota of {holder}",) for holder in over]
 
 
 @given(

@@ -24,6 +24,7 @@ _LATER_TABLES = (
     *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets, kept_tables.removals),
     *(
         share_tables.shares,
+        share_tables.gpu_spans,
         sweep_tables.sweeps,
         kept_tables.diagnoses,
         webhook_tables.deliveries,

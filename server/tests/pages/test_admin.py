@@ -55,10 +55,11 @@ def test_a_users_team_is_set_and_taken_away(admin: TestClient, api: TestClient) 
 
 
 def test_a_limit_is_set_and_removed(admin: TestClient, api: TestClient) -> None:
-    send(admin, "/admin/quota", kind="team", name="vision", gpus="8", jobs="", series="h100-sxm, l40s")
+    send(admin, "/admin/quota", kind="team", name="vision", gpus="8", jobs="", gpu_hours="12", series="h100-sxm, l40s")
     (told,) = api.get("/api/v1/admin/quotas").json()["items"]
     assert (told["kind"], told["name"], told["gpus"], told["jobs"]) == ("team", "vision", 8, None)
-    assert told["series"] == ["h100-sxm", "l40s"]
+    assert (told["series"], told["gpu_hours"]) == (["h100-sxm", "l40s"], 12)
+    assert "0.00 / 12" in admin.get("/admin").text
     status, page = send(admin, "/admin/quota", kind="team", name="vision", do="remove")
     assert (status, "The limit is gone." in page) == (200, True)
     assert api.get("/api/v1/admin/quotas").json()["items"] == []
@@ -92,6 +93,7 @@ def test_a_window_is_set_shown_and_removed(admin: TestClient, api: TestClient) -
         ("team", {"user": "root", "team": "No Team"}, (422, "cannot be the name of a team")),
         ("team", {"user": "nobody", "team": "x"}, (404, "there is no user")),
         ("quota", {"kind": "user", "name": "root", "gpus": "many"}, (422, "is no number of gpus")),
+        ("quota", {"kind": "user", "name": "root", "gpu_hours": "1.5"}, (422, "is no number of gpu-hours")),
         ("quota", {"kind": "user", "name": "root"}, (422, "no limit is given")),
         ("quota", {"kind": "user", "name": "root", "series": "h1000"}, (422, "is no series of GPUs")),
         ("quota", {"kind": "user", "name": "root", "do": "remove"}, (404, "has no quota")),

@@ -145,11 +145,14 @@ def test_an_empty_queue_and_a_series_that_nobody_waits_for_say_so(console: Conso
 def test_my_quotas_stand_beside_the_queue_and_on_my_account(console: ConsoleUnderTest) -> None:
     ann, root = console.add_user("ann"), console.client(console.add_user("root", "admin"))
     client = sign_in(console, ann)
-    assert "Nothing limits what your jobs may hold at once." in client.get("/account").text
+    assert "Nothing limits what your jobs may hold and use." in client.get("/account").text
     root.put("/api/v1/admin/quotas/user/ann", json={"gpus": 4, "jobs": 1})
-    begin(console, submit(console, ann))
+    job = submit(console, ann)
+    begin(console, job)
     for path in ("/queue", "/account"):
-        assert '<span class="attention">1 / 1</span>' in client.get(path).text
+        page = client.get(path).text
+        assert '<span class="attention">1 / 1</span>' in page
+        assert f'<tr class="item"><td class="who"><a href="/jobs/{job}">{job}</a><small>@ann</small>' in page
 
 
 def part_of(page: str, element: str) -> str:

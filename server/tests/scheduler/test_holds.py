@@ -9,6 +9,7 @@ from server.tests.scheduler.support import Loops, Site, open_site, run
 from starforge.contract.ids import JobId
 from starforge.contract.states import JobState
 from starforge.errors import LaunchRefused
+from starforge_console.domain.gpu_hours import HOUR_S
 from starforge_console.domain.inputs import HubInput, HubRef
 from starforge_console.domain.quota import Holder
 from starforge_console.domain.waiting import WaitReason
@@ -56,6 +57,29 @@ def test_an_attempt_counts_until_it_has_ended_whether_or_not_its_machine_answers
             assert (await site.job(second)).state == JobState.QUEUED
             site.end(attempt)
             await site.reconcile()
+            await site.dequeue()
+            assert (await site.job(second)).state == JobState.PENDING
+
+    run(go())
+
+
+def test_once_the_hours_of_a_day_are_used_nothing_starts_until_enough_of_them_is_a_day_ago(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=8)) as site:
+            await limit(site, gpu_hours=2)
+            first, attempt = await site.running()
+            site.clock.at += 2.5 * HOUR_S
+            second = await site.submit()
+            await site.dequeue()
+            assert (await site.job(second)).state == JobState.QUEUED
+            assert "2.5 of 2 GPU-hours of the last 24 hours used" in (await site.job(second)).note
+            assert (await site.job(first)).state == JobState.RUNNING, "what runs goes on"
+            site.end(attempt)
+            await site.reconcile()
+            site.clock.at += 21.5 * HOUR_S
+            await site.dequeue()
+            assert "0.6 of them have come free" in (await site.job(second)).note
+            site.clock.at += 0.6 * HOUR_S
             await site.dequeue()
             assert (await site.job(second)).state == JobState.PENDING
 

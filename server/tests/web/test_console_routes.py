@@ -53,14 +53,17 @@ def test_everybody_sees_the_own_quota_and_that_of_the_team_with_what_is_held(con
         lambda c: change_parts(c, Holder("team", "ml"), {"gpus": 8, "series": frozenset({"h200"})})
     )
     console.ledger.write_now(lambda c: change_parts(c, Holder("user", "eve"), {"jobs": 1}))
-    begin(console, submit(console, bob))
+    job = submit(console, bob)
+    begin(console, job)
     items = console.client(ann).get("/api/v1/quotas").json()["items"]
-    none = {"gpus": None, "jobs": None, "series": None}
-    held = items[1]["held"]
-    assert held["jobs"] == 1
+    none = {"gpus": None, "jobs": None, "series": None, "gpu_hours": None, "other_runs": None}
+    (run,) = items[1]["runs"]
+    assert (run["job"], run["user"], run["jobs"], run["unanswered"]) == (job, "bob", 1, False)
+    held, used = {"gpus": run["gpus"], "jobs": 1}, run["gpu_seconds"]
     assert items == [
-        {"kind": "user", "name": "ann", **none, "held": {"gpus": 0, "jobs": 0}},
-        {"kind": "team", "name": "ml", "gpus": 8, "jobs": None, "series": ["h200"], "held": held},
+        {"kind": "user", "name": "ann", **none, "held": {"gpus": 0, "jobs": 0}, "gpu_seconds": 0, "runs": []},
+        {"kind": "team", "name": "ml", **none, "gpus": 8, "series": ["h200"]}
+        | {"held": held, "gpu_seconds": used, "runs": [run]},
     ]
     assert console.client().get("/api/v1/quotas").status_code == 401
 

@@ -39,11 +39,16 @@ def test_a_limit_is_set_shown_to_whom_it_binds_replaced_and_removed(
         "gpus": 4,
         "jobs": None,
         "series": ["h100-sxm", "l40s"],
+        "gpu_hours": None,
         "held": {"gpus": 0, "jobs": 0},
+        "gpu_seconds": 0,
+        "runs": [],
+        "other_runs": None,
     }
     assert (
         ann.get("/api/v1/quotas").json()["items"] == [told.json()] == root.get("/api/v1/admin/quotas").json()["items"]
     )
+    assert root.put("/api/v1/admin/quotas/user/ann", json={"gpu_hours": 2}).json()["gpu_hours"] == 2
     assert root.put("/api/v1/admin/quotas/user/ann", json={"jobs": 2}).json()["gpus"] is None
     assert root.delete("/api/v1/admin/quotas/user/ann").status_code == 204
     assert root.delete("/api/v1/admin/quotas/user/ann").status_code == 404

@@ -249,9 +249,10 @@ def _read_lines(form: FormData, name: str) -> list[str]:
 
 def _read_limit(form: FormData) -> Limit:
     names = frozenset(name.strip() for name in text_of(form, "series", 2000).split(",") if name.strip())
-    limit = Limit(gpus=_read_count(form, "gpus"), jobs=_read_count(form, "jobs"), series=names or None)
+    counts = {name: _read_count(form, name) for name in ("gpus", "jobs", "gpu_hours")}
+    limit = Limit(**counts, series=names or None)
     if limit == Limit():
-        raise InputError("no limit is given", next_step="fill in at least one of the three, or remove the limit")
+        raise InputError("no limit is given", next_step="fill in at least one of the fields, or remove the limit")
     return limit
 
 
@@ -259,7 +260,8 @@ def _read_count(form: FormData, name: str) -> int | None:
     text = text_of(form, name, 20)
     if text and (not _WHOLE.fullmatch(text) or int(text) > MOST):
         raise InputError(
-            f"{text!r} is no number of {name}", next_step=f"write a whole number of at most {MOST}, or leave it empty"
+            f"{text!r} is no number of {name.replace('_', '-')}",
+            next_step=f"write a whole number of at most {MOST}, or leave it empty",
         )
     return int(text) if text else None
 

@@ -14,7 +14,7 @@ from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.admit import PRIORITIES
 from starforge_console.domain.quota import NO_LIMIT
 from starforge_console.ledger.queue_order import list_shapes
-from starforge_console.ledger.quotas import list_own
+from starforge_console.ledger.statements import list_own
 from starforge_console.web.deps import ApiServices, Services
 from starforge_console.web.pages.fleets import NO_STORE
 from starforge_console.web.pages.services import Pages
@@ -54,7 +54,8 @@ async def move(services: Services, visit: Signed, request: Request, job_id: str)
 
 async def load_queue_page(services: ApiServices, user_id: int, series: str, after: int) -> dict[str, Any]:
     """What the page of a user shows at this moment."""
-    shapes, own = await services.ledger.read(lambda c: (list_shapes(c), list_own(c, user_id)))
+    now = services.clock.now()
+    shapes, own = await services.ledger.read(lambda c: (list_shapes(c), list_own(c, user_id, now)))
     names = sorted({name for shape in shapes for name in shape.series if name is not None} | ({series} - {"", ANY}))
     any_series = [ANY] if any(None in shape.series for shape in shapes) or series == ANY else []
     tabs = ["", *names, *any_series]

@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from starforge.contract.states import HOLDS_A_PLACE, JobState
-from starforge_console.domain.gpu_hours import DAY_S, Span
+from starforge_console.domain.gpu_hours import DAY_S, HOUR_S, Span
 from starforge_console.domain.quota import (
     NO_LIMIT,
     TEAM,
@@ -24,6 +24,11 @@ from starforge_console.ledger.tables import attempts, jobs, quotas, users
 
 _HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
 _PAUSED: Final = JobState.PAUSED.value
+_LIVING: Final = (
+    select(jobs.c.user_id, jobs.c.id, jobs.c.gpus, attempts.c.dequeued_at)
+    .join(attempts, attempts.c.id == jobs.c.attempt_id)
+    .where(jobs.c.state.in_(_HOLDING), jobs.c.gpus > 0)
+)
 _NAMED_AT_MOST: Final = 500
 """Of more users everybody's spans are read: databases bound how many values one statement may carry."""
 _KINDS: Final[dict[str, HolderKind]] = {"user": USER, "team": TEAM}
@@ -48,15 +53,15 @@ def load_quotas(connection: Connection) -> Quotas:
 def load_usage(connection: Connection, now: float, user_id: int | None = None) -> Usage:
     """The limits and what there is under them at `now`, read at one moment; of `user_id` alone where one is given.
 
-    What was used in the last day is read of those users alone whose hours are limited.
+    Single spans of the last day are read of those users alone whose hours are limited, and may be used up.
     """
     found = load_quotas(connection)
     bound = found.limits if user_id is None else dict(found.list_limits(user_id))
     if not bound:
         return Usage(found)
-    hourly = {holder for holder, limit in bound.items() if limit.gpu_hours is not None}
-    users_of = {user for user, member in found.members.items() if hourly.intersection(member.holders)} if hourly else ()
-    return Usage(found, list_held(connection), spans=list_spans(connection, users_of, now), now=now)
+    hourly = {holder: limit.gpu_hours for holder, limit in bound.items() if limit.gpu_hours is not None}
+    near = _find_near(connection, found.members, hourly, now) if hourly else ()
+    return Usage(found, list_held(connection), spans=list_spans(connection, near, now), now=now)
 
 
 def list_members(connection: Connection) -> dict[int, Member]:
@@ -78,15 +83,37 @@ def list_spans(connection: Connection, users_of: Collection[int], now: float) ->
         return []
     spans = gpu_spans.c
     ended = select(spans.user_id, spans.job_id, spans.gpus, spans.since, spans.until).where(spans.until > now - DAY_S)
-    living = (
-        select(jobs.c.user_id, jobs.c.id, jobs.c.gpus, attempts.c.dequeued_at)
-        .join(attempts, attempts.c.id == jobs.c.attempt_id)
-        .where(jobs.c.state.in_(_HOLDING), jobs.c.gpus > 0)
-    )
+    living = _LIVING
     if len(users_of) <= _NAMED_AT_MOST:
         ended, living = ended.where(spans.user_id.in_(users_of)), living.where(jobs.c.user_id.in_(users_of))
     rows = [*connection.execute(ended).all(), *connection.execute(living).all()]
     return [Span(*row) for row in rows if row[0] in users_of]
+
+
+def _find_near(
+    connection: Connection, members: Mapping[int, Member], hourly: Mapping[Holder, int], now: float
+) -> set[int]:
+    """The users of the holders who may have used their hours up; all others surely have not.
+
+    Each span that reaches into the day counts whole here, so that the database can add up no less than what counts.
+    """
+    spans = gpu_spans.c
+    ended = select(spans.user_id, func.sum(spans.gpus * (spans.until - spans.since))).where(spans.until > now - DAY_S)
+    most = {user: float(gpu_s) for user, gpu_s in connection.execute(ended.group_by(spans.user_id)).all()}
+    for user, _, gpus, since in connection.execute(_LIVING).all():
+        most[user] = most.get(user, 0.0) + gpus * max(0.0, now - since)
+    of_holder: dict[Holder, set[int]] = {}
+    for user, member in members.items():
+        for holder in member.holders:
+            if holder in hourly:
+                of_holder.setdefault(holder, set()).add(user)
+    near = (users_of for holder, users_of in of_holder.items() if _is_near(users_of, most, hourly[holder]))
+    return set().union(*near)
+
+
+def _is_near(users_of: Collection[int], most: Mapping[int, float], hours: int) -> bool:
+    # A second less: sums of many numbers differ a little by their order.
+    return sum(most.get(user, 0.0) for user in users_of) >= hours * HOUR_S - 1.0
 
 
 def change_parts(connection: Connection, holder: Holder, parts: Mapping[str, Any]) -> Limit:

@@ -3,13 +3,15 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sqlalchemy import Connection, update
 
-from server.tests.ledger.builders import apply, guard, in_flight, open_ledger, submit, take, wish_stop
+from server.tests.ledger.builders import apply, guard, in_flight, open_ledger, queued, submit, take, wish_stop
 from starforge.contract.ids import JobId
 from starforge.contract.states import Reason
 from starforge.said.sentence import say
-from starforge_console.domain.gpu_hours import DAY_S, Span
+from starforge_console.domain.gpu_hours import DAY_S, HOUR_S, Span, measure_all
 from starforge_console.domain.quota import Holder
 from starforge_console.domain.reconcile import Move
 from starforge_console.ledger.accounts import find_user
@@ -17,7 +19,7 @@ from starforge_console.ledger.apply import apply_move, ref_of
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.in_flight import note_progress
 from starforge_console.ledger.jobs import delete_job
-from starforge_console.ledger.quotas import change_parts, list_spans, load_usage
+from starforge_console.ledger.quotas import change_parts, list_members, list_spans, load_usage, set_team
 from starforge_console.ledger.share_tables import gpu_spans
 from starforge_console.ledger.statements import list_own
 from starforge_console.ledger.tables import attempts
@@ -25,8 +27,8 @@ from starforge_console.ledger.tables import attempts
 ADA = 1
 
 
-def begin(ledger: Database, *, now: float = 10.0, gpus: int = 2) -> JobId:
-    job = ledger.write_now(lambda c: submit(c, gpus=gpus))
+def begin(ledger: Database, *, now: float = 10.0, gpus: int = 2, user: str = "ada") -> JobId:
+    job = ledger.write_now(lambda c: submit(c, gpus=gpus, user=user))
     ledger.write_now(lambda c: take(c, job, now=now))
     ledger.write_now(lambda c: apply(c, job, Reason.LAUNCHED, Reason.STARTED, now=now + 1.0))
     return job
@@ -107,6 +109,34 @@ def test_hours_are_read_of_those_alone_whom_a_limit_of_hours_binds(tmp_path: Pat
             bound = holder.kind == "user"
             pools = ledger.read_now(lambda c: in_flight(c, JobId(spans(ledger, 20.0)[0].job))).pools
             assert bool(usage.find_holds(ADA, pools)) == bound
+
+
+@given(
+    held=st.lists(st.tuples(st.sampled_from(["ada", "bob"]), st.integers(1, 4), st.integers(0, 40)), max_size=5),
+    most=st.integers(1, 60),
+    lasts_h=st.integers(0, 12),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_limit_of_hours_holds_exactly_when_the_spans_reach_it(
+    tmp_path_factory: pytest.TempPathFactory, held: list[tuple[str, int, int]], most: int, lasts_h: int
+) -> None:
+    now = 50 * HOUR_S
+    with open_ledger(tmp_path_factory.mktemp("ledger")) as ledger:
+        waits = ledger.write_now(submit)
+        for number, (user, gpus, ago_h) in enumerate(held):
+            since = now - ago_h * HOUR_S
+            job = begin(ledger, now=since, gpus=gpus, user=user)
+            if number % 2:
+                end(ledger, job, min(now, since + lasts_h * HOUR_S))
+        ids = list(ledger.read_now(list_members))
+        for member in ids:
+            ledger.write_now(lambda c: set_team(c, member, "ml"))  # noqa: B023 - called at once
+        ledger.write_now(lambda c: change_parts(c, Holder("team", "ml"), {"gpu_hours": most}))
+        pools = ledger.read_now(lambda c: queued(c, waits)).pools
+        all_spans = ledger.read_now(lambda c: list_spans(c, ids, now))
+        for user_id in (None, ADA):
+            usage = ledger.read_now(lambda c: load_usage(c, now, user_id))  # noqa: B023 - called at once
+            assert bool(usage.find_holds(ADA, pools)) == (measure_all(all_spans, now) >= most * HOUR_S)
 
 
 def test_the_attempts_of_an_older_ledger_count_until_their_noticed_ends(tmp_path: Path) -> None:

@@ -12,10 +12,13 @@ from server.tests.scheduler.support import FLEET, Site, open_site, run
 from starforge.contract.ids import JobId
 from starforge.contract.states import JobState
 from starforge_console.domain.alternatives import Alternative, Change
+from starforge_console.domain.gpu_hours import HOUR_S
+from starforge_console.domain.quota import Holder
 from starforge_console.domain.waiting import describe_waiting
 from starforge_console.executors.scripting import FakeNode
 from starforge_console.ledger.maintenance import begin_maintenance
 from starforge_console.ledger.moves import Guard
+from starforge_console.ledger.quotas import change_parts
 from starforge_console.ledger.tables import jobs
 from starforge_console.scheduler.explain import Explainer, Explanation
 
@@ -61,6 +64,29 @@ def test_a_job_that_runs_waits_for_nothing_and_one_that_has_room_starts_next(tmp
             assert await explain(site, fits) == Explanation()
             await site.dequeue()
             assert (await site.job(fits)).state == JobState.PENDING
+
+    run(go())
+
+
+def test_hours_that_are_used_are_told_with_when_they_come_free_and_no_machine_or_number_of_gpus_mends_it(
+    tmp_path: Path,
+) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, *nodes()) as site:
+            await site.ledger.write(lambda c: change_parts(c, Holder("user", "ada"), {"gpu_hours": 1}))
+            _, attempt = await site.running()
+            site.clock.at += 1.5 * HOUR_S
+            site.end(attempt)
+            await site.reconcile()
+            job = await site.submit()
+            await site.dequeue()
+            found = await explain(site, job)
+            assert found is not None
+            (why,) = found.reasons
+            assert why.places == ("quota of user ada",)
+            assert why.reason.startswith("1.5 of 1 GPU-hour of the last 24 hours used: it can start once 0.6 of them")
+            assert found.starts_with == []
+            assert (await site.job(job)).note == describe_waiting(found.reasons)
 
     run(go())
 

@@ -50,9 +50,15 @@ class NewAttempt:
     lease_until: float
 
 
-def list_queued(connection: Connection) -> list[QueuedJob]:
-    """All queued jobs, in narrow columns: never the spec. Equal pools are one object mostly, and equal inputs too."""
-    rows = connection.execute(_NARROW.where(jobs.c.state == JobState.QUEUED.value)).all()
+def list_queued(connection: Connection, only: Sequence[JobId] | None = None) -> list[QueuedJob]:
+    """All queued jobs (or those of `only`, of which there are few), in narrow columns: never the spec.
+
+    Equal pools are one object mostly, and equal inputs too.
+    """
+    query = _NARROW.where(jobs.c.state == JobState.QUEUED.value)
+    if only is not None:
+        query = query.where(jobs.c.id.in_(only))
+    rows = connection.execute(query).all()
     return [
         QueuedJob(
             *(job, seen, fleet, priority, at, _REASONS[why], since, number, read_pools(asks)),
@@ -171,11 +177,13 @@ def find_newest_step(connection: Connection, attempt: AttemptId) -> int | None:
 
 def list_due_retries(connection: Connection, now: float) -> tuple[Sequence[JobRef], float | None]:
     """Failed jobs whose time to run again has come, and when the next one's comes."""
-    rows = connection.execute(
-        select(jobs.c.id, jobs.c.version, jobs.c.attempt_number, jobs.c.retry_at)
-        .where(jobs.c.state == JobState.FAILED.value, jobs.c.retry_at.is_not(None))
+    # The state is left to this process: with it SQLite walks through all failed jobs there ever were.
+    found = connection.execute(
+        select(jobs.c.id, jobs.c.version, jobs.c.attempt_number, jobs.c.retry_at, jobs.c.state)
+        .where(jobs.c.retry_at.is_not(None))
         .order_by(jobs.c.retry_at)
     ).all()
+    rows = [row for row in found if row.state == JobState.FAILED.value]
     due = [
         JobRef(id=JobId(row.id), state=JobState.FAILED, version=row.version, number=row.attempt_number)
         for row in rows

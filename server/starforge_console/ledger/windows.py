@@ -100,16 +100,12 @@ def list_stopped_by_window(connection: Connection) -> Sequence[StoppedJob]:
     columns = (
         *(jobs.c.id, jobs.c.version, jobs.c.attempt_id, jobs.c.attempt_number),
         *(jobs.c.user_id, jobs.c.fleet, jobs.c.pools, jobs.c.grace_s, jobs.c.retry_at),
+        *(jobs.c.state, jobs.c.reason),
     )
-    rows = connection.execute(
-        select(*columns)
-        .where(
-            jobs.c.retry_at.is_not(None),
-            jobs.c.state == JobState.STOPPED.value,
-            jobs.c.reason == Reason.WINDOW_CLOSED.value,
-        )
-        .order_by(jobs.c.retry_at, jobs.c.submitted_at)
-    ).all()
+    # State and reason are left to this process: with them SQLite walks through all stopped jobs there ever were.
+    again = select(*columns).where(jobs.c.retry_at.is_not(None)).order_by(jobs.c.retry_at, jobs.c.submitted_at)
+    stopped = (JobState.STOPPED.value, Reason.WINDOW_CLOSED.value)
+    rows = [row for row in connection.execute(again).all() if (row.state, row.reason) == stopped]
     return [
         StoppedJob(
             ref=JobRef(

@@ -131,6 +131,12 @@ class Usage:
         # A start uses no hours yet: whether there is room for one is known from the beginning.
         self._hours_over = _find_hours_over(quotas, list(spans), now)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the same is held and used under the same limits."""
+        return isinstance(other, Usage) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
     def copy(self) -> "Usage":
         """The same use, which grows by itself."""
         copied = Usage(self.quotas)

@@ -1,5 +1,6 @@
 """Whether a failed job runs again, and when one whose launch failed is launched again."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,6 +18,9 @@ LONGEST_HOLD_S: Final = 60.0
 
 _NEVER: Final = frozenset({Reason.LAUNCH_REFUSED, Reason.PULL_DENIED, Reason.START_FAILED, Reason.MAX_RUNTIME})
 """What running again cannot mend."""
+
+_HELD: Final = frozenset({Reason.NO_CAPACITY, Reason.NODE_FAULT})
+"""What keeps a queued job from the next launch for a while."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,12 @@ def decide_retry(reason: Reason, desired: DesiredState, budget: RetryBudget, now
 def is_due(at: float, now: float) -> bool:
     """Whether what was put off until `at` is to be done; it lies beyond every delay once a clock is set back."""
     return at <= now or at > now + LONGEST_DELAY_S
+
+
+def split_due(queued: Sequence[QueuedJob], now: float) -> tuple[list[QueuedJob], float | None]:
+    """The jobs that may be placed at `now`, and when the next one of the others may (Unix seconds)."""
+    held = {job.id: at for job in queued if job.reason in _HELD and (at := decide_hold(job, now)) > now}
+    return [job for job in queued if job.id not in held] if held else list(queued), min(held.values(), default=None)
 
 
 def decide_hold(job: QueuedJob, now: float) -> float:

@@ -68,7 +68,9 @@ def pin_commit(connection: Connection, job_ids: Sequence[JobId], ref: HubRef, co
         if unknown not in inputs.values():
             continue
         pinned = {member: HubInput(ref, commit) if one == unknown else one for member, one in inputs.items()}
-        connection.execute(update(jobs).where(jobs.c.id == job_id).values(inputs=write_inputs(pinned)))
+        # Another version: whoever remembers the job reads it again.
+        values = {"inputs": write_inputs(pinned), "version": jobs.c.version + 1}
+        connection.execute(update(jobs).where(jobs.c.id == job_id).values(values))
         note_timeline(connection, job_id, now, say("note.commit", input=str(ref), commit=commit))
 
 

@@ -1,7 +1,7 @@
 """Dequeue: brings failed jobs back when their time has come, places queued ones, and has them launched."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -10,11 +10,10 @@ from starforge.contract.executor import FleetView
 from starforge.contract.states import Reason
 from starforge_console.domain.claims import claim_targets
 from starforge_console.domain.job import JobInFlight, QueuedJob
-from starforge_console.domain.opening import OpenNow
-from starforge_console.domain.retry import decide_hold
+from starforge_console.domain.opening import OpenNow, Windows
+from starforge_console.domain.retry import split_due
 from starforge_console.domain.schedule import Snapshot, Start, Waits, decide_queue
 from starforge_console.domain.tokens import hash_token
-from starforge_console.domain.waiting import WaitReason
 from starforge_console.ledger.held import Held, load_held
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.maintenance import Maintenance, find_maintenance
@@ -23,14 +22,15 @@ from starforge_console.ledger.queue import (
     NewAttempt,
     dequeue,
     list_due_retries,
-    list_queued,
     note_waiting,
 )
+from starforge_console.ledger.queue_memory import RememberedQueue
 from starforge_console.ledger.shares import ShareOrder, refresh_order
 from starforge_console.ledger.wishes import go_on, list_going_on
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.launch import LAUNCH_LEASE_S, Launcher
 from starforge_console.scheduler.looks import Looks
+from starforge_console.scheduler.rest import Rest, build_basis
 from starforge_console.scheduler.snapshots import Snapshots
 from starforge_console.scheduler.windows import OpeningHours
 from starforge_console.wakeups import job_topic
@@ -51,6 +51,8 @@ class Dequeue:
         self._looks = Looks(deps)
         self._hours = OpeningHours(deps)
         self._snapshots = Snapshots(deps.snapshot_sources)
+        self._queue = RememberedQueue()
+        self._rest = Rest()
 
     async def run_once(self) -> float:
         """Place whatever the present view can take; gives the seconds until the next look is due."""
@@ -58,19 +60,17 @@ class Dequeue:
         maintenance = await self._go_on()
         windows, edge = await self._hours.run_once()
         now = self._deps.clock.now()
-        due = [(decide_hold(job, now), job) for job in await self._deps.ledger.read(list_queued)]
-        wait_s = min([wait_s, *(max(0.05, at - now) for at, _ in due if at > now)])
+        queued, held_until = split_due(await self._deps.ledger.read(self._queue.load), now)
         # Looked at even when nothing waits: admission, profiles and pages read what was seen here.
         held = await self._deps.ledger.read(lambda c: load_held(c, now))
         views = await self._views(held.in_flight)
-        queued = [job for at, job in due if at <= now]
-        open_now = OpenNow(windows, self._deps.executors, self._deps.clock.now())
+        opens_at = None
         if queued:
             held = replace(held, order=await self._refresh(held, now))
-            await self._decide(await self._snapshots.build(queued, views, held, open_now, maintenance))
+            opens_at = await self._place(queued, views, held, windows, maintenance)
             if windows.kept:
                 windows, edge = await self._hours.run_once()  # what was just started closes too
-        edges = [at for at in (edge, open_now.next_start) if at is not None]
+        edges = [at for at in (held_until, edge, opens_at) if at is not None]
         return min([wait_s, *(max(0.05, at - self._deps.clock.now()) for at in edges)])
 
     async def look(self) -> None:
@@ -114,12 +114,34 @@ class Dequeue:
             return held.order
         return await self._deps.ledger.write(lambda connection: refresh_order(connection, now))
 
-    async def _decide(self, snapshot: Snapshot) -> None:
+    async def _place(
+        self,
+        queued: Sequence[QueuedJob],
+        views: Mapping[str, FleetView],
+        held: Held,
+        windows: Windows,
+        maintenance: Maintenance | None,
+    ) -> float | None:
+        """Place what can be placed, unless nothing can; gives when a window opens for one of the jobs."""
+        now = self._deps.clock.now()
+        open_now = OpenNow(windows, self._deps.executors, now)
+        snapshot = await self._snapshots.build(queued, views, held, open_now, maintenance)
+        basis = build_basis(snapshot, windows, maintenance, self._deps.explain_inputs)
+        if self._rest.lasts(basis, now):
+            return self._rest.opens_at
+        if not await self._decide(snapshot):
+            self._rest.begin(basis, now, open_now.next_start)
+        return open_now.next_start
+
+    async def _decide(self, snapshot: Snapshot) -> bool:
+        """Carry out what is decided on each job; whether that was anything."""
         placed: list[Start] = []
         notes: list[Waits] = []
+        has_placed = False
         for decision in decide_queue(snapshot):
             if isinstance(decision, Start):
                 placed.append(decision)
+                has_placed = True
             elif decision.text != decision.job.note:
                 notes.append(decision)
             if len(placed) == _BEGUN_AT_ONCE:
@@ -127,7 +149,8 @@ class Dequeue:
                 placed.clear()
         await self._begin_all(placed)
         for start in range(0, len(notes), _NOTES_AT_ONCE):
-            await self._note([(one.job, one.reasons) for one in notes[start : start + _NOTES_AT_ONCE]])
+            await self._note(notes[start : start + _NOTES_AT_ONCE])
+        return has_placed or bool(notes)
 
     async def _begin_all(self, placed: Sequence[Start]) -> None:
         """Side by side, so that they share a commit; one that fails keeps no other from its launch."""
@@ -155,6 +178,8 @@ class Dequeue:
             self._launcher.begin(job.id)
         self._deps.wakeups.notify(job_topic(job.id))
 
-    async def _note(self, notes: Sequence[tuple[QueuedJob, Sequence[WaitReason]]]) -> None:
-        await self._deps.ledger.write(lambda connection: note_waiting(connection, notes))
-        self._deps.wakeups.notify(*(job_topic(job.id) for job, _ in notes))
+    async def _note(self, notes: Sequence[Waits]) -> None:
+        told = [(one.job, one.reasons) for one in notes]
+        await self._deps.ledger.write(lambda connection: note_waiting(connection, told))
+        self._queue.note([(one.job, one.text) for one in notes])
+        self._deps.wakeups.notify(*(job_topic(one.job.id) for one in notes))

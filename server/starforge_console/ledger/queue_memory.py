@@ -1,0 +1,47 @@
+"""The queue as one reader knows it: of a long queue only those jobs are read again that have changed."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import Connection, select
+
+from starforge.contract.ids import JobId
+from starforge.contract.states import JobState
+from starforge_console.domain.job import QueuedJob
+from starforge_console.ledger.queue import list_queued
+from starforge_console.ledger.tables import jobs
+
+# Whatever else a pass looks at of a queued job changes together with its version, but for the note of why it waits.
+_CHANGES: Final = select(jobs.c.id, jobs.c.version, jobs.c.ahead, jobs.c.passed).where(
+    jobs.c.state == JobState.QUEUED.value
+)
+_READ_ALONE_AT_MOST: Final = 500
+"""Of more jobs that have changed the whole queue is read."""
+
+
+class RememberedQueue:
+    """The queue of the one reader who also writes down why its jobs wait."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[JobId, QueuedJob] = {}
+
+    def load(self, connection: Connection) -> list[QueuedJob]:
+        """All queued jobs as they are; one that did not change is the same object as before."""
+        if not self._jobs:
+            self._jobs = {job.id: job for job in list_queued(connection)}
+            return list(self._jobs.values())
+        rows = connection.execute(_CHANGES).all()
+        changed = [job for job, *counted in rows if counted != self._recall(job)]
+        if changed:
+            some = changed if len(changed) <= _READ_ALONE_AT_MOST else None
+            self._jobs |= {job.id: job for job in list_queued(connection, some)}
+        self._jobs = {job: self._jobs[job] for job, *_ in rows}
+        return list(self._jobs.values())
+
+    def note(self, told: Sequence[tuple[QueuedJob, str]]) -> None:
+        """Know that these jobs now say why they wait."""
+        self._jobs |= {job.id: job._replace(note=text) for job, text in told}
+
+    def _recall(self, job: JobId) -> list[int]:
+        known = self._jobs.get(job)
+        return [] if known is None else [known.version, known.ahead, known.passed]

@@ -1,4 +1,4 @@
-"""Sweep: removes ended containers that the ledger does not know, whenever their machine is there to be asked."""
+"""Sweep: removes idle containers that the ledger does not know, whenever their machine is there to be asked."""
 
 from typing import Final
 
@@ -11,6 +11,9 @@ from starforge.errors import StarForgeError
 from starforge_console.ledger.endings import list_known
 from starforge_console.scheduler.deps import SchedulerDeps
 
+_IDLE: Final = frozenset({Phase.EXITED, Phase.PREPARING})
+"""What was made after its attempt had been given up never starts, and would hold its GPUs for ever."""
+
 ROUNDS_BETWEEN: Final = 4
 """Such leftovers are rare: one look in so many of the reconciliation's."""
 
@@ -18,13 +21,13 @@ _log = structlog.get_logger("sweep")
 
 
 class Sweep:
-    """What was left by a console that died, or came to light by a restored ledger, after the sweep of the start."""
+    """What was left by a console that died, made by an engine too late, or came to light by a restored ledger."""
 
     def __init__(self, deps: SchedulerDeps) -> None:
         self._deps = deps
 
     async def run_once(self) -> float:
-        """Remove what has ended and is not known; what runs stays, whoever knows it. Gives the seconds to the next."""
+        """Remove what is idle and not known; what runs stays, whoever knows it. Gives the seconds to the next."""
         for executor in list(self._deps.executors.values()):
             for attempt in await self._find_unknown(executor):
                 await self._remove(executor, attempt)
@@ -34,12 +37,12 @@ class Sweep:
         held = await executor.inventory()
         if isinstance(held, NoSignal):
             return []
-        ended = [attempt for attempt, one in held.items() if isinstance(one, Seen) and one.phase is Phase.EXITED]
-        if not ended:
+        idle = [attempt for attempt, one in held.items() if isinstance(one, Seen) and one.phase in _IDLE]
+        if not idle:
             return []
         # After the inventory: an attempt is in the ledger before its launch, so whatever is missing now is unknown.
         known = await self._deps.ledger.read(list_known)
-        return [attempt for attempt in ended if attempt not in known]
+        return [attempt for attempt in idle if attempt not in known]
 
     async def _remove(self, executor: Executor, attempt: AttemptId) -> None:
         try:

@@ -40,6 +40,30 @@ def _stop_what_is_gone(page: Page, sample: Sample) -> None:
     page.locator("main .error").wait_for()
 
 
+def _ask_to_pause(page: Page, sample: Sample) -> None:
+    running = address_of(sample, "running").removeprefix("/jobs/")
+    page.goto("/jobs?state=RUNNING")
+    page.locator(f"input[name=job][value={running}]").check()
+    page.locator("button[name=do][value=pause]").click()
+    page.locator(f"main form[action='/jobs/pause'] [value={running}]").wait_for(state="attached")
+
+
+def _pause_what_has_ended(page: Page, sample: Sample) -> None:
+    ended = address_of(sample, "succeeded").removeprefix("/jobs/")
+    page.goto("/jobs?state=SUCCEEDED")
+    page.locator(f"input[name=job][value={ended}]").check()
+    page.locator("button[name=do][value=pause]").click()
+    page.locator("main #stays").wait_for()
+
+
+def _resume_what_has_ended(page: Page, sample: Sample) -> None:
+    ended = address_of(sample, "succeeded").removeprefix("/jobs/")
+    page.goto("/jobs?state=SUCCEEDED")
+    page.locator(f"input[name=job][value={ended}]").check()
+    page.locator("button[name=do][value=resume]").click()
+    page.locator("main .error").wait_for()
+
+
 def _make_token(page: Page, sample: Sample) -> None:  # noqa: ARG001 - every way takes the sample
     page.goto("/tokens")
     page.locator("#label").fill("a notebook")
@@ -93,6 +117,9 @@ FOR_READERS: Final[Mapping[str, Way]] = MappingProxyType(
         "jobs are about to be stopped": _ask_to_stop,
         "no job can be stopped": _stop_nothing,
         "a job could not be stopped": _stop_what_is_gone,
+        "jobs are about to be paused": _ask_to_pause,
+        "no job can be paused": _pause_what_has_ended,
+        "a job could not go on": _resume_what_has_ended,
         "a token was made": _make_token,
         "no token was made": _make_no_token,
     }

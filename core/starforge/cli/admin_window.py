@@ -7,7 +7,7 @@ import click
 from starforge.cli.lazy import LazyCommand, LazyGroup
 from starforge.cli.output import json_option, print_json, print_table
 from starforge.cli.session import open_console
-from starforge.cli.windows import describe_now
+from starforge.cli.windows import describe_now, warn_of_lost
 from starforge.client.windows import WindowConsole
 from starforge.contract.windows import SetWindow, WindowKind
 from starforge.wording import count_of
@@ -54,7 +54,7 @@ def set_window(kind: WindowKind, name: str, *, no_continue: bool, as_json: bool,
 
     \b
     JSON: {kind, name, zone, open: [text], without: [date], goes_on, is_open,
-           changes_at, set_by, set_at}
+           changes_at, lost, set_by, set_at}
     """
     wanted = SetWindow(**hours, goes_on=not no_continue)
     with open_console() as console:
@@ -72,7 +72,7 @@ def ls(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
 
     \b
     JSON: {items: [{kind, name, zone, open: [text], without: [date], goes_on,
-                    is_open, changes_at, set_by, set_at}]}
+                    is_open, changes_at, lost, set_by, set_at}]}
     """
     with open_console() as console:
         found = WindowConsole(console.connection).windows().items
@@ -93,6 +93,7 @@ def ls(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
         for one in found
     ]
     print_table(("WINDOW", "NOW", "JOBS GO ON", "ZONE", "OPEN"), rows)
+    warn_of_lost(found)
 
 
 @click.command()

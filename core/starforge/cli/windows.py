@@ -1,10 +1,11 @@
 """`sf windows`: when what the caller's jobs run on opens and closes next."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import click
 
-from starforge.cli.output import json_option, note, print_json, print_table
+from starforge.cli.output import json_option, note, print_json, print_table, warn
 from starforge.cli.session import open_console
 from starforge.client.windows import WindowConsole
 from starforge.contract.windows import EDGES_SHOWN, MOST_EDGES, WindowView
@@ -23,7 +24,7 @@ def windows(edges: int, as_json: bool) -> None:  # noqa: FBT001 - click passes f
 
     \b
     JSON: {windows: [{kind, name, zone, open: [text], without: [date], goes_on,
-                      is_open, changes_at, set_by, set_at}],
+                      is_open, changes_at, lost, set_by, set_at}],
            edges: [{at, edge: opens or closes, kind, name, zone, local}]}
     """
     with open_console() as console:
@@ -39,13 +40,23 @@ def windows(edges: int, as_json: bool) -> None:  # noqa: FBT001 - click passes f
         print_table(("LOCAL", "ZONE", "UTC", "EDGE", "WINDOW"), rows)
     for one in hours.windows:
         note(f"{one.kind} {one.name} {describe_now(one)}")
+    warn_of_lost(hours.windows)
 
 
 def describe_now(window: WindowView) -> str:
     """How a window is now, and until when."""
+    if window.lost:
+        return "is closed: its time zone is not known"
     if window.changes_at is None:
         return "is always open" if window.is_open else "is closed, and never opens again"
     return f"is {'open' if window.is_open else 'closed'} until {describe_utc(window.changes_at)} UTC"
+
+
+def warn_of_lost(windows: Iterable[WindowView]) -> None:
+    """Say of each window that nobody knows the hours of what to do about it."""
+    for one in windows:
+        if one.lost:
+            warn(f"the window of {one.kind} {one.name} {one.lost}")
 
 
 def describe_utc(at: float) -> str:

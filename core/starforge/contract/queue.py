@@ -7,6 +7,7 @@ from pydantic import Field
 from starforge.contract.api import Answer, JobView, WaitView
 from starforge.contract.jobspec import Frozen
 from starforge.contract.sentence import Sentence
+from starforge.contract.windows import WindowView
 
 QueueMove = Literal["first", "last", "release"]
 """Before all other jobs, behind them, or where the job belongs by itself."""
@@ -38,6 +39,33 @@ class QueueEntry(Answer):
     priority: int
     moved: Literal["first", "last"] | None = Field(default=None, description="to which end an administrator moved it")
     job: JobView
+
+
+class ShareView(Answer):
+    """What a user with queued jobs has used of late, by which those of one priority are in order.
+
+    GPU time counts half after seven days, and half of that after seven more. A user without a team is one.
+    """
+
+    user: str
+    team: str | None
+    jobs: int = Field(description="queued jobs of the user")
+    gpu_hours: float = Field(description="of the user, as they counted at the last look, a minute ago at most")
+    team_gpu_hours: float = Field(description="of the user's team together; the team with less comes first")
+
+
+class PromiseView(Answer):
+    """A queued job that others may pass only so far: while it starts by the time that it is promised, or so many times.
+
+    Without `by` nothing bounds its start: `passed` counts, and at last `node` is kept for it.
+    """
+
+    place: int
+    job: JobView
+    by: float | None = Field(default=None, description="by when it starts at the latest (Unix seconds)")
+    node: str | None = Field(default=None, description="the machine that it is promised, or that is kept")
+    passed: int = Field(description="how many jobs started before it although it stood before them")
+    passed_at_most: int = Field(description="so many times, then a machine is kept for it; promised starts count none")
 
 
 class NodeWhy(Answer):
@@ -88,3 +116,8 @@ class QueueList(Answer):
     jobs: int
     gpus: int
     next: int | None = None
+    own: tuple[QueueEntry, ...] = Field(default=(), description="the caller's first queued jobs, wherever they stand")
+    own_jobs: int = Field(default=0, description="how many jobs of the caller are queued")
+    shares: tuple[ShareView, ...] = Field(default=(), description="users with queued jobs, who comes first at first")
+    promises: tuple[PromiseView, ...] = Field(default=(), description="jobs that others may pass only so far")
+    closed: tuple[WindowView, ...] = Field(default=(), description="windows that bind the caller and are closed now")

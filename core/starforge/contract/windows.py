@@ -6,6 +6,7 @@ from pydantic import Field
 
 from starforge.contract.api import Answer
 from starforge.contract.jobspec import Frozen
+from starforge.contract.sentence import Sentence
 
 WindowKind = Literal["fleet", "team", "profile"]
 EDGES_SHOWN: Final = 10
@@ -42,6 +43,9 @@ class WindowView(Answer):
     )
     set_by: str
     set_at: float
+    lost: Sentence = Field(
+        default="", description="why nobody can say when it is open, and it counts as closed; empty where that is known"
+    )
 
 
 class WindowList(Answer):

@@ -22,6 +22,7 @@ LAB = {
     "changes_at": 1_783_360_800.0,
     "set_by": "root",
     "set_at": 0.0,
+    "lost": "",
 }
 EDGE = {
     "at": 1_783_360_800.0,
@@ -76,6 +77,17 @@ def test_windows_are_listed_with_how_they_are_now(
     assert f"fleet lab  {says}  no " in row
     assert "mon-fri 20:00-08:00, sat-sun 00:00-24:00, except 1 date" in row
     assert sf("admin", "window", "ls", "--json").json == {"items": [LAB | changes]}
+
+
+@pytest.mark.parametrize("words", [("windows",), ("admin", "window", "ls")])
+def test_a_time_zone_that_vanished_is_told_with_what_to_do(sf: Sf, state: ConsoleState, words: tuple[str, ...]) -> None:
+    lost = LAB | {"changes_at": None, "lost": "counts in a time zone that is gone: set the window anew"}
+    state.answers[f"GET {PLACE}"] = {"items": [lost]}
+    state.answers["GET /windows"] = {"windows": [lost], "edges": []}
+    told = sf(*words)
+    assert told.code == 0
+    assert "is closed: its time zone is not known" in told.out + told.err
+    assert "warning: the window of fleet lab counts in a time zone that is gone: set the window anew" in told.err
 
 
 def test_a_window_is_removed(sf: Sf, state: ConsoleState) -> None:

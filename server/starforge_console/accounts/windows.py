@@ -10,7 +10,7 @@ from starforge.hardware.series import FAMILIES, SERIES_BY_NAME
 from starforge.wording import describe_nearest
 from starforge_console.accounts.quotas import check_team
 from starforge_console.clock import Clock
-from starforge_console.domain.opening import KeptWindow, WindowOf
+from starforge_console.domain.opening import KeptWindow, WindowOf, explain_lost
 from starforge_console.domain.window_syntax import knows_zone, parse_window
 from starforge_console.domain.windows import Edge, is_open, list_edges
 from starforge_console.ledger.accounts import Account
@@ -36,11 +36,15 @@ class Hours:
 
 @dataclass(frozen=True, slots=True)
 class WindowNow:
-    """A window, and how it is at a moment; `change` is its next edge, None where none is in sight."""
+    """A window, and how it is at a moment; `change` is its next edge, None where none is in sight.
+
+    `lost` says why nobody can tell that: this machine has no table of its time zone any more.
+    """
 
     line: WindowLine
     is_open: bool
     change: Edge | None
+    lost: str = ""
 
 
 class NextEdge(NamedTuple):
@@ -107,7 +111,7 @@ class OpeningHours:
     def _look(self, line: WindowLine) -> WindowNow:
         """One whose time zone is not known here any more counts as closed: nothing starts under it."""
         if not knows_zone(line.kept.window.zone):
-            return WindowNow(line, False, None)  # noqa: FBT003 - the fields have names
+            return WindowNow(line, is_open=False, change=None, lost=explain_lost([line.kept]).reason)
         now, windows = self._clock.now(), [line.kept.window]
         return WindowNow(line, is_open(windows, now), next(iter(list_edges(windows, now, 1)), None))
 

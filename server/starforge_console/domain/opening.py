@@ -150,7 +150,7 @@ def say_window(of: WindowOf) -> str:
     return say("window.of", whose=whose)
 
 
-def explain_lost(lost: Bound) -> WaitReason:
+def explain_lost(lost: Sequence[KeptWindow]) -> WaitReason:
     """Why a job may not start under windows of which nobody can say when they are open."""
     zones = say_list("list.and", sorted({repr(one.window.zone) for one in lost}))
     return WaitReason(say("window.lost", zones=zones), tuple(say_window(one.of) for one in lost))

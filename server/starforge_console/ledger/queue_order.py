@@ -78,6 +78,16 @@ def list_places(
     return [Place(*row) for row in connection.execute(wanted.order_by(placed.c.number).limit(limit)).all()]
 
 
+def list_places_of(connection: Connection, wanted: ColumnElement[bool], limit: int) -> list[Place]:
+    """The first `limit` places, in the whole queue, of queued jobs that are `wanted`."""
+    number = func.row_number().over(order_by=_ORDER).label("number")
+    queued = select(number, jobs.c.id, jobs.c.priority, jobs.c.ahead, wanted.label("wanted")).select_from(_WITH_SHARES)
+    placed = queued.where(jobs.c.state == JobState.QUEUED.value).subquery()
+    columns = (placed.c.number, placed.c.id, placed.c.priority, placed.c.ahead)
+    found = select(*columns).where(placed.c.wanted).order_by(placed.c.number).limit(limit)
+    return [Place(*row) for row in connection.execute(found).all()]
+
+
 def find_place(connection: Connection, job_id: str) -> int | None:
     """Where the job stands in the whole queue, the first one at 1; None when it is not queued."""
     queued = jobs.c.state == JobState.QUEUED.value

@@ -15,21 +15,20 @@ from starforge.contract.queue import (
     JobWhy,
     MoveInQueue,
     NodeWhy,
-    QueueEntry,
     QueueList,
     SeriesCapacity,
     StartsWith,
 )
 from starforge.said.sentence import code_of
-from starforge_console.ledger.listing import JobLine
-from starforge_console.ledger.queue_order import Place, QueuedShape, find_place, list_placed, list_shapes
+from starforge_console.ledger.queue_order import QueuedShape, find_place, list_placed, list_shapes
 from starforge_console.ledger.views import load_job
 from starforge_console.web.deps import Administrator, ApiServices, Reader, Services
 from starforge_console.web.fleet_views import count_as, load_details
 from starforge_console.web.fleets import Fleets
 from starforge_console.web.problems import problem_responses
+from starforge_console.web.queue_facts import add_facts, build_entry
 from starforge_console.web.steps import add_steps
-from starforge_console.web.views import build_job, build_wait
+from starforge_console.web.views import build_wait
 
 DEFAULT_PAGE: Final = 100
 ANY: Final = "any"
@@ -44,14 +43,14 @@ After = Annotated[int, Query(ge=0, le=LARGEST_NUMBER, description="the `next` of
 @router.get("/queue", tags=["queue"], responses=problem_responses(401, 403))
 async def list_queue(
     services: Services,
-    _account: Reader,
+    account: Reader,
     *,
     series: Series = "",
     after: After = 0,
     limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT)] = DEFAULT_PAGE,
 ) -> QueueList:
-    """Queued jobs in the order in which they are placed, each with why it waits."""
-    return await load_queue(services, series, after=after, limit=limit)
+    """Queued jobs in the order in which they are placed, each with why it waits; and what decides on that order."""
+    return await add_facts(services, account, await load_queue(services, series, after=after, limit=limit))
 
 
 @router.get("/capacity", tags=["queue"], responses=problem_responses(401, 403))
@@ -108,7 +107,7 @@ async def load_queue(
     shown = found[:limit]
     lines = await add_steps(services.series, [line for _, line in shown])
     return QueueList(
-        items=tuple(_build_entry(place, line) for (place, _), line in zip(shown, lines, strict=True)),
+        items=tuple(build_entry(place, line) for (place, _), line in zip(shown, lines, strict=True)),
         jobs=sum(shape.jobs for shape in wanted),
         gpus=sum(shape.jobs * shape.gpus_of(one) for shape in wanted for one in shape.series),
         next=shown[-1][0].number if len(found) > limit else None,
@@ -144,8 +143,3 @@ def build_capacity(details: Iterable[FleetDetail], shapes: Sequence[QueuedShape]
         ),
         waiting_for_any=waiting[None],
     )
-
-
-def _build_entry(place: Place, line: JobLine) -> QueueEntry:
-    moved = None if place.ahead == 0 else "first" if place.ahead > 0 else "last"
-    return QueueEntry(place=place.number, priority=place.priority, moved=moved, job=build_job(line))

@@ -79,6 +79,7 @@ def show_window(now: WindowNow) -> WindowView:
         changes_at=None if now.change is None else float(now.change.at),
         set_by=now.line.set_by,
         set_at=now.line.set_at,
+        lost=now.lost,
     )
 
 

@@ -22,6 +22,8 @@ def build_places() -> list[BaseModel]:
         }
     )
     capacity = queue.SeriesCapacity(series="h100", gpus={"held": 6, "free": 2}, waiting=1)
+    share = queue.ShareView(user="ann", team="vision", jobs=3, gpu_hours=12.5, team_gpu_hours=96.0)
+    promise = queue.PromiseView(place=1, job=job, by=AT + 7200, node="lab/node-1", passed=2, passed_at_most=16)
     user = people.UserView(name="ann", role="member", active=True, team="vision", held=Held(gpus=1, jobs=1))
     return [
         capacity,
@@ -35,7 +37,15 @@ def build_places() -> list[BaseModel]:
             starts_with=(queue.StartsWith(change="gpus", value="2", fleet="lab", node="node-1"),),
         ),
         queue.CapacityList(items=(capacity,)),
-        queue.QueueList(items=(queue.QueueEntry(place=1, priority=0, job=job),), jobs=1, gpus=1),
+        share,
+        promise,
+        queue.QueueList(
+            items=(queue.QueueEntry(place=1, priority=0, job=job),),
+            jobs=1,
+            gpus=1,
+            shares=(share,),
+            promises=(promise,),
+        ),
         user,
         people.UserList(items=(user,)),
         people.SetTeam(team="vision"),

@@ -37,12 +37,13 @@ async def follow_overview(asked: Asked, polls: Polls) -> Response:
 @router.get("/live/queue")
 async def follow_queue(asked: Asked, polls: Polls, *, series: Series = "", after: After = 0) -> Response:
     """The parts of the queue's page."""
-    user_id = account_of(asked.visit).user_id
+    account = account_of(asked.visit)
 
     async def load() -> dict[str, Any]:
-        return await queue.load_queue_page(asked.services, user_id, series, after)
+        return await queue.load_queue_page(asked.services, account, series, after)
 
-    return _answer(_Reader(asked, "queue", queue.PARTS, ("queue-page", user_id, series, after), load), polls)
+    key = ("queue-page", account.user_id, account.role, series, after)
+    return _answer(_Reader(asked, "queue", queue.PARTS, key, load), polls)
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from starforge_console.accounts.sign_in import check_scope
 from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.admit import PRIORITIES
 from starforge_console.domain.quota import NO_LIMIT
+from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.queue_order import list_shapes
 from starforge_console.ledger.statements import list_own
 from starforge_console.web.deps import ApiServices, Services
@@ -20,9 +21,10 @@ from starforge_console.web.pages.fleets import NO_STORE
 from starforge_console.web.pages.services import Pages
 from starforge_console.web.pages.visit import Signed, account_of, load_form, text_of
 from starforge_console.web.queue import ANY, load_queue
+from starforge_console.web.queue_facts import add_facts
 
 PAGE_SIZE: Final = 50
-PARTS: Final = ("count", "order", "quotas")
+PARTS: Final = ("count", "own", "closed", "order", "promises", "shares", "quotas")
 """What of the page changes by itself: each a template, and an element of its own."""
 WORDS: Final = {value: word for word, value in PRIORITIES.items()}
 
@@ -37,7 +39,7 @@ async def show_queue(
     pages: Pages, services: Services, visit: Signed, *, series: Series = "", after: After = 0
 ) -> Response:
     """One page of the queue, of the jobs that ask for `series` alone where it is given."""
-    values = await load_queue_page(services, account_of(visit).user_id, series, after)
+    values = await load_queue_page(services, account_of(visit), series, after)
     return pages.look.page(visit, "queue.html", nav="queue", parts=PARTS, **values)
 
 
@@ -52,16 +54,17 @@ async def move(services: Services, visit: Signed, request: Request, job_id: str)
     return RedirectResponse(f"/queue?{urlencode(back)}" if back else "/queue", 303, NO_STORE)
 
 
-async def load_queue_page(services: ApiServices, user_id: int, series: str, after: int) -> dict[str, Any]:
+async def load_queue_page(services: ApiServices, account: Account, series: str, after: int) -> dict[str, Any]:
     """What the page of a user shows at this moment."""
     now = services.clock.now()
-    shapes, own = await services.ledger.read(lambda c: (list_shapes(c), list_own(c, user_id, now)))
+    shapes, own = await services.ledger.read(lambda c: (list_shapes(c), list_own(c, account.user_id, now)))
     names = sorted({name for shape in shapes for name in shape.series if name is not None} | ({series} - {"", ANY}))
     any_series = [ANY] if any(None in shape.series for shape in shapes) or series == ANY else []
     tabs = ["", *names, *any_series]
     counts = {tab: sum(shape.jobs for shape in shapes if _asks(shape.series, tab)) for tab in tabs}
     return {
-        "queue": await load_queue(services, series, after=after, limit=PAGE_SIZE),
+        "queue": await add_facts(services, account, await load_queue(services, series, after=after, limit=PAGE_SIZE)),
+        "user": account.user,
         "series": series,
         "tabs": tabs,
         "counts": counts,

@@ -1,0 +1,67 @@
+"""What is told beside the queue, as messages: the caller's own jobs, whose turn it is, promises, and what is closed."""
+
+from datetime import datetime
+from typing import Final
+
+from starforge.contract.queue import PromiseView, QueueEntry, QueueList, ShareView
+from starforge.said.sentence import Said
+from starforge_console.domain.reservation import PASSED_AT_MOST
+from starforge_console.ledger.accounts import Account
+from starforge_console.ledger.listing import JobLine
+from starforge_console.ledger.queue_facts import PROMISED, Placed, ShareLine, load_facts
+from starforge_console.ledger.queue_order import Place
+from starforge_console.web.deps import ApiServices
+from starforge_console.web.views import build_job
+from starforge_console.web.windows import show_window
+
+_HOUR_S: Final = 3600.0
+
+
+async def add_facts(services: ApiServices, account: Account, queue: QueueList) -> QueueList:
+    """The same list with what the caller is told beside it."""
+    facts = await services.ledger.read(lambda c: load_facts(c, account.user_id))
+    windows = [show_window(one) for one in await services.opening_hours.list_for(account)]
+    return queue.model_copy(
+        update={
+            "own": tuple(build_entry(one.place, one.line) for one in facts.own),
+            "own_jobs": facts.own_jobs,
+            "shares": tuple(map(_build_share, facts.shares)),
+            "promises": tuple(map(_build_promise, facts.promised)),
+            "closed": tuple(one for one in windows if not one.is_open),
+        }
+    )
+
+
+def build_entry(place: Place, line: JobLine) -> QueueEntry:
+    """A queued job as a message."""
+    moved = None if place.ahead == 0 else "first" if place.ahead > 0 else "last"
+    return QueueEntry(place=place.number, priority=place.priority, moved=moved, job=build_job(line))
+
+
+def _build_share(one: ShareLine) -> ShareView:
+    return ShareView(
+        user=one.user,
+        team=one.team,
+        jobs=one.jobs,
+        gpu_hours=round(one.user_gpu_s / _HOUR_S, 2),
+        team_gpu_hours=round(one.team_gpu_s / _HOUR_S, 2),
+    )
+
+
+def _build_promise(one: Placed) -> PromiseView:
+    job = build_job(one.line)
+    kept = next((wait for wait in job.waits if wait.code in PROMISED), None)
+    return PromiseView(
+        place=one.place.number,
+        job=job,
+        by=None if kept is None else _find_start(kept.reason),
+        node=None if kept is None else next(iter(kept.places), None),
+        passed=one.passed,
+        passed_at_most=PASSED_AT_MOST,
+    )
+
+
+def _find_start(reason: str) -> float | None:
+    """The start that the sentence promises (Unix seconds)."""
+    at = reason.values.get("at") if isinstance(reason, Said) else None
+    return None if at is None else datetime.strptime(f"{at} +0000", "%Y-%m-%d %H:%M %z").timestamp()

@@ -9,13 +9,17 @@ from e2e.support.console import wait_for
 from e2e.support.farm import Farm
 from e2e.support.work import UNTIL_TOLD, Work
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 
 LIMIT_S = 90.0
 
 
 def wait_checkpoint(work: Work, job: str) -> None:
     wait_for(lambda: checkpoints(work, job), f"job {job} to commit a checkpoint", LIMIT_S)
+
+
+def wait_begun(work: Work, job: str, times: int) -> None:
+    wait_for(lambda: len(begun_at(work, job)) == times, f"attempt {times} of job {job} to begin", LIMIT_S)
 
 
 def running(work: Work) -> str:
@@ -36,7 +40,7 @@ def test_a_paused_training_gives_its_gpus_to_another_and_goes_on_from_its_checkp
     assert work.wait_end(waiting, LIMIT_S)["job"]["state"] == "SUCCEEDED"
     ask(work, job, "resume")
     work.wait_started(job, 2, LIMIT_S)
-    wait_for(lambda: len(begun_at(work, job)) == 2, "the second attempt to begin", LIMIT_S)
+    wait_begun(work, job, 2)
     assert begun_at(work, job) == [0, newest]
     work.tell(job)
     detail = work.wait_end(job, LIMIT_S)
@@ -67,11 +71,30 @@ def test_a_drain_with_pause_moves_what_runs_to_the_other_machine(work: Work, fle
     told = work.console.sf("node", "drain", there, "--pause", "--why", "a fan", "--json")
     assert json.loads(told.stdout)["jobs"] == [job]
     work.wait_started(job, 2, LIMIT_S)
-    wait_for(lambda: len(begun_at(work, job)) == 2, "the second attempt to begin", LIMIT_S)
+    wait_begun(work, job, 2)
     assert work.node_of(job) == elsewhere
     assert begun_at(work, job)[1] > 1
     assert work.probe.reasons(job)[4:6] == ["drained", "resumed"]
     work.order(there, "undrain")
+    work.tell(job)
+    assert work.wait_end(job, LIMIT_S)["job"]["state"] == "SUCCEEDED"
+
+
+def test_a_training_moves_there_and_back_while_one_machine_after_the_other_is_mended(work: Work, fleet: Farm) -> None:
+    job = running(work)
+    begun = [work.node_of(job)]
+    for times in (2, 3):
+        there = begun[-1]
+        work.console.sf("node", "drain", there, "--pause", "--why", "a new kernel")
+        wait_begun(work, job, times)
+        work.wait_started(job, times, LIMIT_S)
+        begun.append(work.node_of(job))
+        work.order(there, "undrain")
+    assert begun == [begun[0], *(one.name for one in fleet.machines if one.name != begun[0]), begun[0]]
+    first, second, third = begun_at(work, job)
+    assert first < second < third, "it has lost nothing on its way"
+    kept = checkpoints(work, job)
+    assert {second, third} <= set(kept)
     work.tell(job)
     assert work.wait_end(job, LIMIT_S)["job"]["state"] == "SUCCEEDED"
 

@@ -11,7 +11,7 @@ from e2e.support.console import wait_for
 from e2e.support.farm import FLEET
 from e2e.support.work import Work
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 
 ALWAYS = ("--zone", "UTC", "--open", "mon-sun 00:00-24:00")
 LIMIT_S = 90.0

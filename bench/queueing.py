@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from starforge.contract.executor import FleetView, NoRoom
 from starforge.contract.ids import AttemptId, JobId, new_attempt_id, new_job_id
 from starforge.contract.launch import Network, PoolRequest
 from starforge.contract.observation import NoSignal
+from starforge.contract.queue import QueueMove
 from starforge.contract.states import JobState
 from starforge_console.domain.opening import KeptWindow, WindowOf
 from starforge_console.domain.quota import TEAM, USER, Holder
@@ -38,6 +40,7 @@ from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.dequeue import Dequeue
 from starforge_console.scheduler.launch import Launcher
 
+_ENDS: Final[tuple[QueueMove, ...]] = ("first", "last")
 _QUEUED: Final = 10_000
 _ENDED: Final = 1_000_000
 _USERS: Final = 20
@@ -121,6 +124,7 @@ class _Queue:
         runner.run(_take_all(fleet, running or [AttemptId(f"{new_job_id()}-1-abcdef") for _ in range(NODES)]))
         self._known = self._start()
         self.first_s = timed(self.run)()
+        self._ends = itertools.cycle(_ENDS)
         self._last = JobId(ledger.read_now(lambda c: list_places(c, 1, after=_QUEUED - 1))[0].job)
 
     def run(self) -> None:
@@ -131,14 +135,10 @@ class _Queue:
         """A pass of a console that has just started."""
         self._runner.run(self._start().run_once())
 
-    def move_last(self) -> None:
-        """Put the job that stood last before all others, each time further."""
-        self._ledger.write_now(lambda c: put_in_queue(c, self._last, "release", "root", 0.0))
-        self._ledger.write_now(lambda c: put_in_queue(c, self._last, "first", "root", 0.0))
-
     def run_changed(self) -> None:
-        """A pass after a job was moved within the queue, with the moving."""
-        self.move_last()
+        """A pass after a job was moved to the other end of the queue, with the moving."""
+        to = next(self._ends)
+        self._ledger.write_now(lambda c: put_in_queue(c, self._last, to, "root", 0.0))
         self.run()
 
     def _start(self) -> Dequeue:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, literal, select
 
 from starforge.contract.ids import JobId
 from starforge.contract.states import JobState
@@ -12,8 +12,9 @@ from starforge_console.ledger.queue import list_queued
 from starforge_console.ledger.tables import jobs
 
 # Whatever else a pass looks at of a queued job changes together with its version, but for the note of why it waits.
+# The state is part of the statement, not a value beside it: else the index of queued jobs is not taken.
 _CHANGES: Final = select(jobs.c.id, jobs.c.version, jobs.c.ahead, jobs.c.passed).where(
-    jobs.c.state == JobState.QUEUED.value
+    jobs.c.state == literal(JobState.QUEUED.value, literal_execute=True)
 )
 _READ_ALONE_AT_MOST: Final = 500
 """Of more jobs that have changed the whole queue is read."""

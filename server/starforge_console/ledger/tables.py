@@ -31,6 +31,7 @@ series = MetaData(naming_convention=NAMES)
 
 _RETRIES: Final = text("retry_at IS NOT NULL")
 _SWEPT: Final = text("sweep IS NOT NULL")
+_QUEUED: Final = text("state = 'QUEUED'")
 
 # SQLite numbers only INTEGER keys by itself; PostgreSQL wants eight bytes.
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -178,6 +179,13 @@ jobs = Table(
     Index("ix_jobs_submitted_at_id", "submitted_at", "id"),
     # Few of many: those that go on by themselves.
     Index("ix_jobs_retry_at", "retry_at", sqlite_where=_RETRIES, postgresql_where=_RETRIES),
+    # All that tells whether a queued job has changed: none of its other columns is visited for that.
+    Index(
+        "ix_jobs_state_id_version_ahead_passed",
+        *("state", "id", "version", "ahead", "passed"),
+        sqlite_where=_QUEUED,
+        postgresql_where=_QUEUED,
+    ),
     Index("ix_jobs_sweep_sweep_place", "sweep", "sweep_place", sqlite_where=_SWEPT, postgresql_where=_SWEPT),
 )
 

@@ -110,7 +110,8 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
             connection.execute(update(tables.jobs).values(pools=nameless))
             for later in _LATER_TABLES:
                 later.drop(connection)
-            for index in ("starts_from", "workspace", "retry_at", "sweep_sweep_place"):
+            of_queue = "state_id_version_ahead_passed"
+            for index in ("starts_from", "workspace", "retry_at", "sweep_sweep_place", of_queue):
                 connection.exec_driver_sql(f"DROP INDEX ix_jobs_{index}")
             later_columns = {
                 "jobs": (

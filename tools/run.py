@@ -64,7 +64,8 @@ _PLAN: Final = (
     ("dpo-helpful-v2", _FAIL, "any:1", "FAILED"),
     ("reward-pairwise", "echo warming up\nsleep 3600", "cpu", "RUNNING"),
     ("qwen3-14b-sft-support", _TRAIN.replace("@STEPS@", "20000").replace("@PAUSE@", "0.4"), "any:1", "RUNNING"),
-    ("grpo-code-warmstart", "sleep 3600", "any:4", "QUEUED"),
+    # It waits for the fleet's full machine: this host would be kept for it once enough others had passed it.
+    ("grpo-code-warmstart", "sleep 3600", "h200:4", "QUEUED"),
 )
 """Experiments that the sample is made of: name, script, what it asks for, and the state to wait for."""
 _RETRIES: Final = 8

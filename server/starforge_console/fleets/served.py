@@ -11,6 +11,7 @@ import structlog
 from starforge.contract.executor import Executor
 from starforge.contract.launch import IMAGE_USER, Network, parse_user
 from starforge.errors import Conflict, InputError, LaunchRefused, Unavailable
+from starforge.said.sentence import say
 from starforge_console.clock import Clock
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleet_deletion import delete_fleet
@@ -122,9 +123,9 @@ def check_fleet_name(name: str) -> None:
     """Raises InputError for what cannot be the name of a fleet."""
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{name!r:.80} cannot be the name of a fleet",
-            why="a name is at most 40 lower-case letters, digits and dashes, without a dash at its ends",
-            next_step="choose another one",
+            say("fault.fleet_name", name=f"{name!r:.80}"),
+            why=say("fault.fleet_name_why"),
+            next_step=say("fault.choose_another"),
         )
 
 
@@ -136,7 +137,7 @@ def check_job_user(user: str | None) -> None:
         parse_user(user or "")
     except LaunchRefused as error:
         raise InputError(
-            f"{user!r:.80} is no user of jobs",
+            say("fault.job_user", user=f"{user!r:.80}"),
             why=error.why,
-            next_step="write uid:gid, or 'image' for the image's own user, or leave it out for the console's",
+            next_step=say("fault.job_user_next"),
         ) from None

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from starforge.contract.launch import Network
 from starforge.errors import Conflict, NotFound
+from starforge.said.sentence import say
 from starforge_console.ledger.tables import facts, fleets
 
 DELETED: Final = "deleted"
@@ -71,7 +72,7 @@ def add_fleet(connection: Connection, fleet: Fleet, now: float) -> None:
         connection.execute(update(fleets).where(mine).values(values))
         return
     if connection.execute(select(fleets.c.name).where(mine)).first() is not None:
-        raise Conflict(f"there is a fleet {fleet.name!r} already", next_step="choose another name")
+        raise Conflict(say("fault.fleet_taken", name=repr(fleet.name)), next_step=say("fault.choose_another"))
     connection.execute(insert(fleets).values(name=fleet.name, **values))
 
 

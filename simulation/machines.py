@@ -9,6 +9,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -35,14 +36,34 @@ PROGRAMS: Final = {
     "fails late": Job(ends_after_s=60.0, code=1),
     "ignores": Job(on_term=None),
     "for ever": Job(),
+    "trains": Job(),
 }
 """What jobs of a simulation do."""
+
+TRAINS: Final = "trains"
+"""A program that saves when it is told to end, and goes on from there; its attempts run `trains` and how far it is."""
+
+TRAINING_S: Final = 900
+_SAVES_S: Final = 10.0
+_SAVED: Final = 143
+_KILLED: Final = 137
 
 ENDLESS: Final = frozenset({"ignores", "for ever"})
 """Programs that nothing but a stop ends; they are named after what their jobs run."""
 
 _BOUND_S: Final = 20.0
 _T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class Witness(Referee):
+    """A referee who remembers what was removed."""
+
+    gone: list[Box] = field(default_factory=list)
+
+    def removed(self, box: Box) -> None:
+        Referee.removed(self, box)  # a class with slots is made twice, and `super` knows the first one
+        self.gone.append(box)
 
 
 class Machine:
@@ -53,7 +74,7 @@ class Machine:
         self.is_cut_off = False
         self.gpus = MadeUpGpus(gpus, "Test GPU", name)
         self.daemon = FakeDaemon(seed=seed, jobs=dict(PROGRAMS), images={IMAGE})
-        self.referee = self.daemon.watcher = Referee(self.daemon)
+        self.referee = self.daemon.watcher = Witness(self.daemon)
         self.last_view: NodeView | None = None
         self._folder = folder / name
         self._make_host = make_host
@@ -80,7 +101,11 @@ class Machine:
         self._engine.arm(fault)
 
     def track(self, request: LaunchRequest) -> None:
-        """Let the referee know what is about to be launched."""
+        """Let the referee know what is about to be launched, and the engine what it does."""
+        program = request.command[-1]
+        if program.startswith(TRAINS):
+            left_s = max(1.0, TRAINING_S - _read_begin(program))
+            self.daemon.jobs[program] = Job(ends_after_s=left_s, on_term=_SAVED, term_takes_s=_SAVES_S)
         self.referee.attempts.setdefault(request.attempt, Tracked(request.attempt, request, removable=True))
 
     def look(self) -> NodeView | NoSignal:
@@ -132,17 +157,31 @@ class Machine:
 
     def ended_well(self) -> list[tuple[AttemptId, int]]:
         """Attempts whose program ended by itself, with the code that its runner could write down."""
-        boxes = [box for box in self.daemon.boxes.values() if box.labels.get("forge.install") == INSTALL]
-        return [
-            (AttemptId(box.attempt), box.code)
-            for box in boxes
-            if box.state is State.EXITED and box.started_at is not None and box.code in {0, 1}
-        ]
+        return [(AttemptId(box.attempt), box.code) for box in self._ended() if box.code in {0, 1}]
+
+    def kept_steps(self) -> dict[AttemptId, int]:
+        """How far trainings came that could save, in seconds of training."""
+        return {AttemptId(box.attempt): _step_of(box) for box in self._ended() if box.code == _SAVED and _trains(box)}
+
+    def cut_short(self) -> list[str]:
+        """Attempts of trainings that were killed before they had saved."""
+        return [box.attempt for box in self._ended() if box.code == _KILLED and _trains(box)]
+
+    def begun_at(self) -> list[tuple[AttemptId, int]]:
+        """Each training that has begun, with the step that it began at."""
+        return [(AttemptId(box.attempt), _read_begin(_program_of(box))) for box in self._own() if _trains(box)]
 
     def close(self) -> None:
         """End every process of the machine."""
         self._end(self._engine, self._host)
         self._end(self._theirs, self._neighbour)
+
+    def _own(self) -> list[Box]:
+        boxes = [*self.referee.gone, *self.daemon.boxes.values()]
+        return [box for box in boxes if box.labels.get("forge.install") == INSTALL and box.started_at is not None]
+
+    def _ended(self) -> list[Box]:
+        return [box for box in self._own() if box.state is State.EXITED]
 
     def _open(self, install: str) -> tuple[FakeEngine, ContainerHost]:
         settings = HostSettings(
@@ -184,6 +223,24 @@ class Machine:
     def _is_ours(self, thread: threading.Thread) -> bool:
         """Stops wait at the machine of their attempt; those of another machine settle there."""
         return AttemptId(thread.name.removeprefix("stop ")) in self.referee.attempts
+
+
+def _program_of(box: Box) -> str:
+    return str(box.body["Cmd"][-1])
+
+
+def _trains(box: Box) -> bool:
+    return _program_of(box).startswith(TRAINS)
+
+
+def _read_begin(program: str) -> int:
+    """The step that a training begins at."""
+    return int(program.removeprefix(TRAINS))
+
+
+def _step_of(box: Box) -> int:
+    """How far a training that has ended came."""
+    return _read_begin(_program_of(box)) + int((box.finished_at or 0.0) - (box.started_at or 0.0))
 
 
 def who_am_i() -> str:

@@ -15,15 +15,21 @@ from core.tests.containers.mutants import (
 from server.tests.scheduler.support import Loops
 from simulation.wire import WireFleet
 from starforge.containers.host import ContainerHost
+from starforge.containers.stopping import Stops
 from starforge.contract.ids import AttemptId
 from starforge.contract.observation import Gone, NoSignal, Observation
 from starforge_console.domain.job import JobInFlight
+from starforge_console.domain.opening import Asker, Windows
+from starforge_console.domain.quota import Usage
 from starforge_console.domain.reconcile import Move
+from starforge_console.domain.schedule import Snapshot
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.deps import SchedulerDeps
+from starforge_console.scheduler.dequeue import Dequeue
 from starforge_console.scheduler.launch import Launcher
 from starforge_console.scheduler.reconcile import Reconcile
+from starforge_console.scheduler.windows import OpeningHours
 
 
 class TakesSilenceForGone(WireFleet):
@@ -64,24 +70,105 @@ class BlindLoops(Loops):
         self.reconcile = Reconcile(deps, blind, self.launcher)
 
 
+class Kills(Stops):
+    """Whoever is told to end has no time for it."""
+
+    def begin(self, attempt: AttemptId, container: str, kill_after_s: float) -> None:
+        del kill_after_s
+        super().begin(attempt, container, 1.0)
+
+
+class CarelessDequeue(Dequeue):
+    """A pass whose snapshot lacks something."""
+
+    async def _decide(self, snapshot: Snapshot) -> bool:
+        return await super()._decide(self.leave_out(snapshot))
+
+    def leave_out(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot as this pass sees it."""
+        raise NotImplementedError
+
+
+class IgnoresQuotas(CarelessDequeue):
+    """Nobody counts what is held."""
+
+    def leave_out(self, snapshot: Snapshot) -> Snapshot:
+        return replace(snapshot, usage=Usage())
+
+
+class BreaksReservations(CarelessDequeue):
+    """What would delay one that was promised a start is started."""
+
+    def leave_out(self, snapshot: Snapshot) -> Snapshot:
+        return replace(snapshot, releases={})
+
+
+class PassesForEver(CarelessDequeue):
+    """Nobody counts how often a job was passed."""
+
+    def leave_out(self, snapshot: Snapshot) -> Snapshot:
+        return replace(snapshot, queued=[job._replace(passed=0) for job in snapshot.queued])
+
+
+class IgnoresWindows(CarelessDequeue):
+    """What is closed counts as open for what starts."""
+
+    def leave_out(self, snapshot: Snapshot) -> Snapshot:
+        return replace(snapshot, find_closed=lambda _job: {}, explain_hold=lambda _job: ())
+
+
+class ClosesByTheClock(OpeningHours):
+    """An edge works whenever the clock shows its time, though the attempt began behind it."""
+
+    async def _close(self, windows: Windows, job: JobInFlight, asker: Asker) -> float | None:
+        never_began = replace(job, attempt=replace(job.attempt, dequeued_at=0.0))
+        return await super()._close(windows, never_began, asker)
+
+
+class ForgetfulDequeue(Dequeue):
+    """Looks at windows by the clock alone."""
+
+    def __init__(self, deps: SchedulerDeps, launcher: Launcher) -> None:
+        super().__init__(deps, launcher)
+        self._hours = ClosesByTheClock(deps)
+
+
+def with_dequeue(kind: type[Dequeue]) -> Callable[[SchedulerDeps], Loops]:
+    """Makes loops whose passes are of this kind."""
+
+    def make(deps: SchedulerDeps) -> Loops:
+        loops = Loops(deps)
+        loops.dequeue = kind(deps, loops.launcher)
+        return loops
+
+    return make
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """What is built in another way than the product builds it."""
+    """What is built in another way than the product builds it, and the theme of the seeds that are to find it out."""
 
     make_host: MakeHost = ContainerHost
     wire: type[WireFleet] = WireFleet
     loops: Callable[[SchedulerDeps], Loops] = Loops
+    theme: str = ""
 
 
 NO_MUTANT: Final = ""
 MUTANTS: Final[Mapping[str, Mutant]] = {
-    "lock left out": Mutant(make_host=with_part("_launcher", WithoutLock)),
-    "second look left out": Mutant(make_host=with_part("_launcher", WithoutSecondLook)),
-    "fence left out": Mutant(make_host=with_part("_launcher", WithoutFence)),
-    "fence confirmed unasked": Mutant(make_host=FencesIntoTheVoid),
-    "guard left out": Mutant(loops=BlindLoops),
-    "NoSignal taken for gone": Mutant(wire=TakesSilenceForGone),
-    "stop forgotten": Mutant(wire=StopsInVain),
+    "lock left out": Mutant(make_host=with_part("_launcher", WithoutLock), theme="machines"),
+    "second look left out": Mutant(make_host=with_part("_launcher", WithoutSecondLook), theme="machines"),
+    "fence left out": Mutant(make_host=with_part("_launcher", WithoutFence), theme="answers"),
+    "fence confirmed unasked": Mutant(make_host=FencesIntoTheVoid, theme="answers"),
+    "guard left out": Mutant(loops=BlindLoops, theme="races"),
+    "NoSignal taken for gone": Mutant(wire=TakesSilenceForGone, theme="answers"),
+    "stop forgotten": Mutant(wire=StopsInVain, theme="pauses"),
+    "a pause that loses the checkpoint": Mutant(make_host=with_part("_stops", Kills), theme="pauses"),
+    "a quota ignored": Mutant(loops=with_dequeue(IgnoresQuotas), theme="room"),
+    "a reservation broken": Mutant(loops=with_dequeue(BreaksReservations), theme="room"),
+    "passed for ever": Mutant(loops=with_dequeue(PassesForEver), theme="room"),
+    "a window ignored": Mutant(loops=with_dequeue(IgnoresWindows), theme="hours"),
+    "an edge fired twice": Mutant(loops=with_dequeue(ForgetfulDequeue), theme="hours"),
 }
 
 

@@ -30,7 +30,7 @@ class Outcome:
 
 def run_seed(seed: int, mutant: str = NO_MUTANT) -> Outcome:
     """The run of this seed, cut after the step that showed a violation; `mutant` names what is built otherwise."""
-    return replay(seed, draw_steps(seed, STEPS), mutant)
+    return replay(seed, draw_steps(seed, STEPS, find_mutant(mutant).theme), mutant)
 
 
 def replay(seed: int, steps: Sequence[Step], mutant: str = NO_MUTANT) -> Outcome:

@@ -6,10 +6,11 @@ from typing import Final
 
 from sqlalchemy import Row, select
 
+from simulation.edges import Edges
 from simulation.steps import Step, What
-from simulation.world import LIMIT_OF_BOB, World
-from starforge.contract.ids import AttemptId, JobId, job_of
-from starforge.contract.states import ENDED, HOLDS_A_PLACE, JobState
+from simulation.world import World
+from starforge.contract.ids import AttemptId, JobId, job_of, number_of
+from starforge.contract.states import ENDED, HOLDS_A_PLACE, JobState, Reason
 from starforge_console.ledger.tables import attempts, jobs
 
 _HOLDING: Final = {state.value for state in HOLDS_A_PLACE}
@@ -28,6 +29,9 @@ class Safety:
     succeeded: set[str] = field(default_factory=set)
     before: dict[str, tuple[str, str, int]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._edges = Edges(self.world)
+
     def look(self, step: Step) -> None:
         """Raise Violation if a sentence does not hold after `step`."""
         rows = self._rows()
@@ -35,7 +39,9 @@ class Safety:
         self._require_one_life(rows)
         self._require_no_loss(rows)
         self._require_final_success(rows)
-        self._require_quota(rows)
+        self._require_good_starts()
+        self._require_edges_once(step)
+        self._require_progress_kept()
         self._require_stops_kept(rows)
         self._require_silence_changes_nothing(step, rows)
         self.before = {row.id: (row.state, row.reason, row.attempt_number) for row in rows.values()}
@@ -50,13 +56,25 @@ class Safety:
         waiting = {job: row.note for job, row in rows.items() if row.state == JobState.QUEUED.value}
         if waiting:
             raise Violation(f"jobs that are never started: {waiting}")
-        for job in self.world.stopped:
-            if rows[job].state not in _OVER:
-                raise Violation(f"{job} was to be stopped and is {rows[job].state}")
+        later = {job: row.state for job, row in rows.items() if row.retry_at is not None}
+        if later:
+            raise Violation(f"jobs that are to go on some time and never do: {later}")
+        self._require_no_job_forgotten(rows)
         for machine in self.world.machines:
             alive = [box.attempt for box in machine.living()]
             if alive:
                 raise Violation(f"{', '.join(alive)} run on {machine.name} though no job holds a place")
+
+    def _require_no_job_forgotten(self, rows: dict[JobId, Row[tuple[object, ...]]]) -> None:
+        """Every job has ended as somebody wished, or by itself."""
+        for job, row in rows.items():
+            if job in self.world.stopped and row.state not in _OVER:
+                raise Violation(f"{job} was to be stopped and is {row.state}")
+            if row.state == JobState.PAUSED.value and job not in self.world.paused:
+                raise Violation(f"{job} stays paused though nobody paused it")
+            by_window = row.reason == Reason.WINDOW_CLOSED.value and not row.goes_on
+            if row.state == JobState.STOPPED.value and job not in self.world.stopped and not by_window:
+                raise Violation(f"{job} is stopped though nobody stopped it")
 
     def _rows(self) -> dict[JobId, Row[tuple[object, ...]]]:
         found = self.world.ledger.read_now(lambda connection: connection.execute(select(jobs)).all())
@@ -98,11 +116,34 @@ class Safety:
             raise Violation(f"{', '.join(self.succeeded - done)} had succeeded")
         self.succeeded |= done
 
-    def _require_quota(self, rows: dict[JobId, Row[tuple[object, ...]]]) -> None:
-        bob = self.world.users[1]
-        held = sum(row.gpus for row in rows.values() if row.user_id == bob and row.state in _HOLDING)
-        if held > LIMIT_OF_BOB:
-            raise Violation(f"bob holds {held} of {LIMIT_OF_BOB} GPUs")
+    def _require_good_starts(self) -> None:
+        """Nothing starts over a quota, in a maintenance, on a drained machine, or at the cost of a reservation."""
+        if self.world.judge.fouls:
+            raise Violation("; ".join(self.world.judge.fouls))
+
+    def _require_edges_once(self, step: Step) -> None:
+        """Each edge of a window ends an attempt once and lets it go on once, and none is missed."""
+        fouls = self._edges.find_fouls()
+        if step.what is What.DEQUEUE:
+            fouls += self._edges.find_missed()
+        if fouls:
+            raise Violation("; ".join(fouls))
+
+    def _require_progress_kept(self) -> None:
+        """What is told to end has the time to save, and goes on from what it saved."""
+        kept: dict[JobId, int] = {}
+        saved = {one: step for machine in self.world.machines for one, step in machine.kept_steps().items()}
+        for machine in self.world.machines:
+            if machine.cut_short():
+                raise Violation(f"{', '.join(machine.cut_short())} were killed before they had saved")
+        begun = sorted(
+            (number_of(one), one, step) for machine in self.world.machines for one, step in machine.begun_at()
+        )
+        for _, attempt, step in begun:
+            job = job_of(attempt)
+            if step < kept.get(job, 0):
+                raise Violation(f"{attempt} began at {step} though {kept[job]} was kept")
+            kept[job] = max(step, saved.get(attempt, 0), kept.get(job, 0))
 
     def _require_stops_kept(self, rows: dict[JobId, Row[tuple[object, ...]]]) -> None:
         """No attempt begins after a stop was acknowledged, until a user wishes otherwise."""

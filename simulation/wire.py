@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
 from simulation.machines import Machine
+from simulation.rules import FLEET
 from starforge.containers.host import ContainerHost
 from starforge.contract.executor import FleetView, GpuState, LogChunk, NodeView, NoRoom, PlacementAsk, Target
 from starforge.contract.ids import AttemptId
@@ -17,7 +18,6 @@ from starforge.contract.observation import NoSignal, Observation
 from starforge.errors import BackendUnreachable, LaunchError
 from starforge_console.domain.placement import ONE_NODE, place_on_one_node
 
-FLEET: Final = "lab"
 _TURNS_AT_MOST: Final = 3
 _T = TypeVar("_T")
 
@@ -38,18 +38,26 @@ class Harm(NamedTuple):
 
 
 class WireFleet:
-    """Every promise of `starforge.contract.executor` over these machines. `locate` says where an attempt went."""
+    """Every promise of `starforge.contract.executor` over these machines.
+
+    `locate` says where an attempt went, `find_refusal` why an administrator lets a machine take nothing new.
+    """
 
     kind: Final = "node"
     capabilities: Final = ONE_NODE
 
     def __init__(
-        self, machines: Sequence[Machine], locate: Callable[[AttemptId], str | None], chance: random.Random
+        self,
+        machines: Sequence[Machine],
+        locate: Callable[[AttemptId], str | None],
+        find_refusal: Callable[[str], str],
+        chance: random.Random,
     ) -> None:
         self.machines = {machine.name: machine for machine in machines}
         self.harms: list[Harm] = []
         self.met: Counter[str] = Counter()
         self._locate = locate
+        self._find_refusal = find_refusal
         self._chance = chance
         self._late: list[Callable[[], object]] = []
 
@@ -178,7 +186,8 @@ class WireFleet:
     def _look(self, machine: Machine) -> NodeView:
         view = NoSignal(reason="it is cut off") if machine.is_cut_off else machine.look()
         if isinstance(view, NodeView):
-            return view
+            refusal = self._find_refusal(machine.name)
+            return replace(view, accepts=False, why_not=refusal) if refusal else view
         last = machine.last_view or NodeView(name=machine.name, gpus=(), cpus=0.0, memory_bytes=0)
         blocked = tuple(replace(gpu, state=GpuState.BLOCKED, why=view.reason) for gpu in last.gpus)
         return replace(last, gpus=blocked, accepts=False, why_not=view.reason)

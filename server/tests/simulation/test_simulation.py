@@ -4,10 +4,10 @@ import pytest
 
 from simulation.mutants import MUTANTS
 from simulation.runs import run_seed, shorten
-from simulation.steps import FAULTS
+from simulation.steps import FAULTS, THEMES, find_theme
 
-SEEDS = range(1000, 1024)
-SEEDS_OF_MUTANTS = range(200)
+SEEDS = range(1000, 1028)
+SEEDS_OF_MUTANTS = range(100)
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -21,6 +21,7 @@ def test_a_seed_is_the_same_run_each_time() -> None:
 def test_no_sentence_of_safety_fails_whatever_happens(half: range) -> None:
     runs = [run_seed(seed) for seed in half]
     assert {run.seed: run.violation for run in runs if run.violation} == {}
+    assert {find_theme(run.seed) for run in runs} == set(THEMES)
     met = {name for run in runs for name in run.events}
     assert {fault.value for fault in FAULTS} <= met, "a kind of fault never happened"
 

@@ -54,7 +54,7 @@ def add_points(connection: Connection, job_id: str, attempt: int, points: Mappin
     for plan in plans:
         if plan.full // PAGE_CHUNKS > plan.full_before // PAGE_CHUNKS:
             _write_pages(connection, job_id, plan.key, plan.full // PAGE_CHUNKS)
-    note_step(connection, job_id, attempt, kept.values())
+    note_step(connection, job_id, attempt, kept)
     return refused
 
 

@@ -1,19 +1,24 @@
 """How far jobs have trained: the highest step that the newest attempt of each has reported a point of."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from starforge.contract.curves import is_of_system
 from starforge_console.domain.points import Columns
 from starforge_console.ledger.kept_tables import job_steps
 
 _JOBS_A_QUERY: Final = 500
 
 
-def note_step(connection: Connection, job_id: str, attempt: int, points: Iterable[Columns]) -> None:
-    """Remember how far `points` reach. A newer attempt begins anew, maybe at a lower step; an older one is past."""
-    step = max((max(columns.steps) for columns in points if len(columns)), default=None)
+def note_step(connection: Connection, job_id: str, attempt: int, points: Mapping[str, Columns]) -> None:
+    """Remember how far `points` reach. A newer attempt begins anew, maybe at a lower step; an older one is past.
+
+    What the runner measures of the machine tells nothing of it: its steps are seconds of the clock.
+    """
+    trained = (columns for key, columns in points.items() if not is_of_system(key))
+    step = max((max(columns.steps) for columns in trained if len(columns)), default=None)
     if step is None:
         return
     mine = job_steps.c.job_id == job_id

@@ -25,6 +25,8 @@ _LATER_TABLES = (
     *(
         share_tables.shares,
         share_tables.gpu_spans,
+        share_tables.stored,
+        share_tables.user_storage,
         sweep_tables.sweeps,
         kept_tables.diagnoses,
         webhook_tables.deliveries,
@@ -90,13 +92,16 @@ def test_the_jobs_of_an_older_install_have_the_step_of_their_newest_attempt(tmp_
     upgrade_schema(path, "series")
     series = Database(path, "series")
     try:
-        for job, attempt, step in (("j", 1, 90), ("j", 2, 30), ("j", 2, 40), ("other", 1, 5)):
+        told = [("j", 1, "loss", 90), ("j", 2, "loss", 30), ("j", 2, "loss", 40), ("other", 1, "loss", 5)]
+        # By the clock, as the runner measures the machine: no step of the training.
+        told += [("j", 3, "system/cpu_percent", 1_796_037_210), ("idle", 1, "system/cpu_percent", 1_796_037_211)]
+        for job, attempt, key, step in told:
             columns = Columns(array("q", [step]), array("d", [0.5]), array("d", [1.0]))
-            series.write_now(lambda c: add_points(c, job, attempt, {"loss": columns}))  # noqa: B023 - called at once
+            series.write_now(lambda c: add_points(c, job, attempt, {key: columns}))  # noqa: B023 - called at once
         series.write_now(kept_tables.job_steps.drop)
         series.write_now(lambda c: c.exec_driver_sql("UPDATE alembic_version SET version_num = '0004'"))
         upgrade_schema(path, "series")
-        assert series.read_now(lambda c: load_steps(c, ["j", "other"])) == {"j": 40, "other": 5}
+        assert series.read_now(lambda c: load_steps(c, ["j", "other", "idle"])) == {"j": 40, "other": 5}
     finally:
         series.close()
 

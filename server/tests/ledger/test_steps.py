@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from server.tests.databases import open_database
 from starforge_console.domain.points import Columns
-from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.database import Database
 from starforge_console.ledger.points import add_points, delete_points
 from starforge_console.ledger.steps import load_steps
 
 
 @pytest.fixture
 def series(tmp_path: Path) -> Iterator[Database]:
-    upgrade_schema(tmp_path / "series.db", "series")
-    database = Database(tmp_path / "series.db", "series")
+    database = open_database(tmp_path, "series")
     yield database
     database.close()
 
@@ -33,6 +33,13 @@ def test_the_step_is_the_highest_of_any_curve(series: Database) -> None:
         30,
         31,
     ]
+
+
+def test_what_the_runner_measures_of_the_machine_by_the_clock_is_no_step_of_the_training(series: Database) -> None:
+    assert report(series, 1, "system/cpu_percent", 1_796_037_210) is None
+    assert report(series, 1, "loss", 40) == 40
+    assert report(series, 1, "system/gpu0/used_bytes", 1_796_037_220) == 40
+    assert report(series, 2, "system/cpu_percent", 1_796_037_230) == 40
 
 
 def test_a_newer_attempt_begins_anew_and_what_comes_late_from_an_older_one_changes_nothing(series: Database) -> None:

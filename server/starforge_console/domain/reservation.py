@@ -5,7 +5,8 @@ others start before it only where that bound does not move. Elsewhere nothing bo
 fixed number of times, and then one machine is kept for it until it has emptied enough.
 
 Both hold for each set of series by itself, so that a job that waits for eight GPUs of one series keeps none of another
-idle. They are about single machines: a cluster's own queue does this for jobs of several.
+idle; where a job lacks nothing but CPUs or memory, whoever takes them passes it. They are about single machines: a
+cluster's own queue does this for jobs of several.
 """
 
 import math
@@ -105,9 +106,17 @@ class FleetReservations:
         self.heads.append(head)
         return head
 
-    def list_passed(self, ask: PlacementAsk, view: FleetView) -> list[Head]:
-        """Those without a bounded start that `ask` passes when it starts here."""
-        return [head for head in self.heads if head.at is None and _compete(head.ask, ask, view)]
+    def list_passed(self, ask: PlacementAsk, view: FleetView, name: str) -> list[Head]:
+        """Those without a bounded start that `ask` passes when it starts on the machine `name`.
+
+        It passes those that could use its GPUs, and those that lack nothing there but CPUs or memory.
+        """
+        freed = replace(view, nodes=tuple(replace(node, held={}) for node in view.nodes if node.name == name))
+        return [
+            head
+            for head in self.heads
+            if head.at is None and (_compete(head.ask, ask, view) or isinstance(self.place(head.ask, freed), Target))
+        ]
 
     def find_delayed(self, after: FleetView, node: str, attempt: AttemptId, until: float) -> Head | None:
         """Whose start would be later if `attempt`, which `after` has on `node`, stayed there until `until`."""

@@ -209,7 +209,7 @@ class _Room:
 
     def _start(self, job: QueuedJob, ask: _Ask, target: Target) -> Start:
         fleet, view = target.fleet, self._views[target.fleet]
-        passed = self._promises[fleet].list_passed(ask, view)
+        passed = self._promises[fleet].list_passed(ask, view, target.node)
         self._views[fleet] = claim(view, target.node, ask.attempt, job.pools)
         self._promises[fleet].note_start(target.node, ask.attempt, self._end_of(job))
         self._usage.take(job.user_id, job.id, count_gpus(job.pools))

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.tests.domain.fleet_model import FLEET, Fleet, build_node, drain, job_id, queued
+from server.tests.domain.fleet_model import FLEET, Fleet, build_node, drain, job_id, pools_of, queued
 from starforge.contract.ids import JobId
+from starforge.contract.launch import PoolRequest
 from starforge_console.domain.fair_share import Share
 from starforge_console.domain.job import QueuedJob
 from starforge_console.domain.order import order_queue
@@ -138,6 +139,27 @@ def test_a_job_is_passed_a_bounded_number_of_times_also_within_one_pass() -> Non
     fill(fleet, queued(1, 64), *(queued(number, 1) for number in range(2, 60)))
     assert len(fleet.run_pass(lambda _: LONG)) == PASSED_AT_MOST
     assert fleet.queue[job_id(1)].passed == PASSED_AT_MOST
+
+
+@pytest.mark.parametrize(("large", "small"), [(8, 0), (0, 1), (0, 0), (8, 1)])
+def test_a_job_that_lacks_cpus_alone_is_not_passed_for_ever_whoever_takes_them(large: int, small: int) -> None:
+    fleet = Fleet.of(replace(build_node("a", 16), cpus=16.0))
+    head, stream = queued(2, large, pools=pools_with_cpus(large, 12.0)), pools_with_cpus(small, 6.0)
+    for number in range(2):
+        fill(fleet, queued(number, small, pools=stream))
+        fleet.run_pass(lambda _: 10.0)
+        fleet.now += 5.0  # so that always one of two goes on
+    fill(fleet, head)
+    for number in range(3, 100):
+        fill(fleet, queued(number, small, pools=stream))
+        fleet.advance()
+        if head.id in names(list(fleet.run_pass(lambda _: 10.0))):
+            return
+    pytest.fail("it was passed by all that came")
+
+
+def pools_with_cpus(gpus: int, cpus: float) -> tuple[PoolRequest, ...]:
+    return (replace(pools_of(gpus)[0], cpus=cpus),)
 
 
 @settings(deadline=None)

@@ -19,6 +19,11 @@ LONGEST_HOLD_S: Final = 60.0
 _NEVER: Final = frozenset({Reason.LAUNCH_REFUSED, Reason.PULL_DENIED, Reason.START_FAILED, Reason.MAX_RUNTIME})
 """What running again cannot mend."""
 
+BY_ITS_MACHINE: Final = frozenset(
+    {Reason.NODE_FAULT, Reason.INTERRUPTED, Reason.VANISHED, Reason.GPU_LOST, Reason.NODE_LOST}
+)
+"""Ends of an attempt for which its job prefers another machine next."""
+
 _HELD: Final = frozenset({Reason.NO_CAPACITY, Reason.NODE_FAULT})
 """What keeps a queued job from the next launch for a while."""
 

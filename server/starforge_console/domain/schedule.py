@@ -61,7 +61,7 @@ class Snapshot:
         shares: What users have used of late; one who is missing has used nothing.
         releases: Of each fleet whose jobs all have time limits: by when they end, in that order.
         usage: What quotas limit, and what is held under them.
-        faulty: Machines at whose fault a job did not start: others are preferred for it.
+        faulty: Machines that ended an earlier attempt of a job: others are preferred for it.
         name_attempt: Makes the id of a job's attempt with this number.
         explain_hold: Why a job may not start wherever there is room; empty when it may. The same for all of one kind.
         find_closed: The fleets, of those that a job does not name, where it may not start now; likewise.
@@ -249,7 +249,7 @@ class _Room:
         return self._held[kind]
 
     def _place(self, job: QueuedJob, ask: _Ask) -> Target | list[WaitReason]:
-        """Where the job goes, or why nowhere; to a machine that was at fault only where no other has room."""
+        """Where the job goes, or why nowhere; to a machine that ended it before only where no other has room."""
         faulty = self._snapshot.faulty.get(job.id)
         if faulty:
             others = {name: _leave_out(view, faulty) for name, view in self._views.items()}

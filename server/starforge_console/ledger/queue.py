@@ -13,7 +13,7 @@ from starforge.contract.states import JobState, Reason
 from starforge.said.sentence import write_said
 from starforge_console.domain.job import QueuedJob
 from starforge_console.domain.reservation import bound_place
-from starforge_console.domain.retry import RetryBudget, is_due
+from starforge_console.domain.retry import BY_ITS_MACHINE, RetryBudget, is_due
 from starforge_console.domain.waiting import WaitReason, describe_waiting
 from starforge_console.ledger.fleets import is_deleted
 from starforge_console.ledger.inputs import read_inputs
@@ -33,6 +33,7 @@ _REASONS: Final = {reason.value: reason for reason in Reason}
 # A long queue has few inputs and limits: each is made once, and those that are equal are known to be by `is`.
 _read_inputs: Final = lru_cache(maxsize=1024)(read_inputs)
 _bound_place: Final = lru_cache(maxsize=1024)(bound_place)
+_BY_MACHINE: Final = [reason.value for reason in BY_ITS_MACHINE]
 _IDS_AT_ONCE: Final = 500
 """Databases bound how many values one statement may carry."""
 
@@ -69,14 +70,14 @@ def list_queued(connection: Connection, only: Sequence[JobId] | None = None) -> 
 
 
 def list_faulty_nodes(connection: Connection, among: Sequence[JobId], since: float) -> dict[JobId, set[str]]:
-    """The machines at whose fault attempts of these jobs did not start after `since`; a job without any is missing."""
+    """The machines that ended attempts of these jobs after `since` (Unix seconds); a job without any is missing."""
     found: dict[JobId, set[str]] = {}
     for start in range(0, len(among), _IDS_AT_ONCE):
         rows = connection.execute(
             select(attempts.c.job_id, attempts.c.node).where(
                 attempts.c.job_id.in_(among[start : start + _IDS_AT_ONCE]),
-                attempts.c.reason == Reason.NODE_FAULT.value,
-                attempts.c.dequeued_at > since,
+                attempts.c.reason.in_(_BY_MACHINE),
+                attempts.c.ended_at > since,
             )
         ).all()
         for job, node in rows:

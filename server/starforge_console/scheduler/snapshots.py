@@ -10,6 +10,7 @@ from starforge.contract.ids import JobId
 from starforge_console.domain.job import QueuedJob
 from starforge_console.domain.opening import Closed, OpenNow
 from starforge_console.domain.reservation import list_releases
+from starforge_console.domain.retry import LONGEST_DELAY_S
 from starforge_console.domain.schedule import Snapshot
 from starforge_console.domain.waiting import WaitReason, explain_maintenance
 from starforge_console.ledger.held import Held
@@ -17,8 +18,8 @@ from starforge_console.ledger.maintenance import Maintenance
 from starforge_console.ledger.queue import list_faulty_nodes
 from starforge_console.scheduler.deps import SnapshotSources
 
-FAULT_KNOWN_S: Final = 600.0
-"""How long a job that a machine could not start prefers others; a mended machine gets it back then."""
+FAULT_KNOWN_S: Final = LONGEST_DELAY_S + 600.0
+"""How long a job prefers others to a machine that ended it, beyond every wait for its next attempt."""
 
 
 @dataclass(frozen=True, slots=True)

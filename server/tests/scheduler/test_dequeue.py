@@ -6,16 +6,17 @@ from pathlib import Path
 
 from sqlalchemy import select, update
 
-from server.tests.scheduler.support import FLEET, GatedFleet, Loops, open_site, run
+from server.tests.scheduler.support import FLEET, GatedFleet, Loops, Site, open_site, run
 from starforge.contract.executor import FleetView
-from starforge.contract.observation import NoSignal
+from starforge.contract.ids import JobId
+from starforge.contract.observation import Failure, NoSignal
 from starforge.contract.states import JobState
 from starforge.errors import NodeFault
 from starforge_console.domain.claims import UNKNOWN_HOLDER
 from starforge_console.domain.reservation import PASSED_AT_MOST
 from starforge_console.domain.tokens import hash_token
 from starforge_console.domain.waiting import WaitReason
-from starforge_console.executors.scripting import FakeNode
+from starforge_console.executors.scripting import FakeNode, Script
 from starforge_console.fleets.views import KnownFleets
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.queue import list_queued, note_waiting
@@ -329,6 +330,35 @@ def test_a_job_prefers_machines_that_have_not_failed_it(tmp_path: Path) -> None:
             assert [one.node for one in await site.attempts(other)] == ["n2"], "one job's fault moves no other"
 
     run(go())
+
+
+def test_a_job_prefers_machines_that_have_not_ended_it_however_long_it_ran_before(tmp_path: Path) -> None:
+    async def go() -> None:
+        machines = [FakeNode(name=name, gpus=2) for name in ("n1", "n2")]
+        async with open_site(tmp_path, *machines, script=Script(prepare_steps=None)) as site:
+            job = await site.submit(retries=3)
+            await site.dequeue()
+            site.clock.at += 2 * FAULT_KNOWN_S  # its pull stood still
+            site.fleet.fail(await site.attempt(job), Failure.NODE_FAULT)
+            await go_on(site, job)
+            site.fleet.begin(await site.attempt(job))
+            await site.reconcile()
+            site.clock.at += 2 * FAULT_KNOWN_S
+            site.fleet.restart_engine(code=255)
+            await go_on(site, job)
+            assert [one.reason for one in (await site.attempts(job))[:2]] == ["node_fault", "interrupted"]
+            assert [one.node for one in await site.attempts(job)] == ["n1", "n2", "n1"]
+
+    run(go())
+
+
+async def go_on(site: Site, job: JobId) -> None:
+    """The failed job's next attempt is launched, once its wait is over."""
+    await site.reconcile()
+    retry_at = (await site.job(job)).retry_at
+    assert retry_at is not None
+    site.clock.at = max(site.clock.at, retry_at)
+    await site.dequeue()
 
 
 def test_a_fault_of_long_ago_is_forgotten(tmp_path: Path) -> None:

@@ -52,10 +52,15 @@ def find_alternatives(snapshot: Snapshot, job: QueuedJob) -> list[Alternative]:
     found = [
         Alternative(change, value, target)
         for (change, value, _), target in zip(changes, starts, strict=True)
-        if target is not None
+        if target is not None and _is_admitted(job, target, snapshot)
     ]
     most_gpus = [one for one in found if one.change is Change.GPUS][:1]
     return [*most_gpus, *(one for one in found if one.change is not Change.GPUS)]
+
+
+def _is_admitted(job: QueuedJob, target: Target, snapshot: Snapshot) -> bool:
+    """Whether a new job like this may be submitted there: a fleet that bounds all ends takes none without a limit."""
+    return job.lasts_s is not None or target.fleet not in snapshot.releases
 
 
 def _list_changes(job: QueuedJob, snapshot: Snapshot) -> Iterator[tuple[Change, str, QueuedJob]]:

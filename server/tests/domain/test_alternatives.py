@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,6 +73,23 @@ def test_nothing_is_named_that_a_quota_would_hold() -> None:
     few = Usage(Quotas(limits={Holder("user", "ann"): Limit(gpus=2)}, members=members))
     found = find_alternatives(fleet.snapshot(few), queued(9, 4, "h200", user_id=1))
     assert [(one.change, one.value) for one in found] == [(Change.GPUS, "2")]
+
+
+@pytest.mark.parametrize(("lasts_s", "found"), [(None, []), (60.0, ["spare"])])
+def test_a_fleet_that_requires_a_time_limit_is_named_for_a_job_that_has_one_alone(
+    lasts_s: float | None, found: list[str]
+) -> None:
+    fleet = busy_fleet((8, "h200", 0))
+    other = replace(Fleet.of(build_node("z", 8)).view, fleet="spare")
+    snapshot = fleet.snapshot()
+    both = replace(
+        snapshot,
+        views={**snapshot.views, "spare": other},
+        place={**snapshot.place, "spare": snapshot.place[FLEET]},
+        releases={"spare": []},
+    )
+    told = find_alternatives(both, queued(9, 8, "h200", fleet=FLEET, lasts_s=lasts_s))
+    assert [one.value for one in told if one.change is Change.FLEET] == found
 
 
 @settings(deadline=None)

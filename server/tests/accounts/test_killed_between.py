@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from server.tests.clocks import HandClock
+from server.tests.databases import open_database
 from starforge.contract.launch import Secret
 from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.vault import Vault, open_vault
 from starforge_console.ledger.accounts import Account, add_user
-from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.database import Database
 from starforge_console.ledger.sealed import list_sealed
 from starforge_console.ledger.secrets import list_secrets
 
@@ -53,8 +54,7 @@ asyncio.run(put())
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Database]:
-    upgrade_schema(tmp_path / "ledger.db", "ledger")
-    made = Database(tmp_path / "ledger.db", "ledger")
+    made = open_database(tmp_path, "ledger")
     try:
         made.write_now(lambda c: add_user(c, "ann", "member", 1.0))
         yield made

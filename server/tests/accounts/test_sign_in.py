@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from server.tests.clocks import HandClock
+from server.tests.databases import open_database
 from starforge.errors import Busy, InputError, SignInRequired, StarForgeError
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.accounts.throttle import FAILURES_AT_ONCE, PEERS_AT_MOST, Throttle
@@ -19,7 +20,7 @@ from starforge_console.accounts.tokens import (
 from starforge_console.domain.tokens import hash_token
 from starforge_console.errors import TokenRefused
 from starforge_console.ledger.accounts import Account, add_token, add_user, find_account, revoke_token
-from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.database import Database
 
 PEER = "10.0.0.7"
 DAY_S = 86400.0
@@ -27,8 +28,7 @@ DAY_S = 86400.0
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Database]:
-    upgrade_schema(tmp_path / "ledger.db", "ledger")
-    opened = Database(tmp_path / "ledger.db", "ledger")
+    opened = open_database(tmp_path, "ledger")
     yield opened
     opened.close()
 

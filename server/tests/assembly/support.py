@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from server.tests.clocks import HandClock
+from server.tests.databases import open_database
 from starforge.contract.canonical import digest_bytes
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
@@ -27,7 +28,7 @@ from starforge_console.assembly.secrets import AttemptSecrets
 from starforge_console.domain.inputs import CheckpointInput, HubInput, HubRef, JobInputs
 from starforge_console.domain.job import AttemptState, JobInFlight
 from starforge_console.ledger.accounts import add_user
-from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import Fleet
 from starforge_console.ledger.jobs import NewJob, admit
 
@@ -127,8 +128,7 @@ def in_flight(attempt: AttemptId = ATTEMPT) -> JobInFlight:
 async def open_yard(
     folder: Path, spec: dict[str, Any] | None = None, inputs: JobInputs | None = None
 ) -> AsyncIterator[Yard]:
-    upgrade_schema(folder / "ledger.db", "ledger")
-    ledger = Database(folder / "ledger.db", "ledger")
+    ledger = open_database(folder, "ledger")
     storage = StorageLayout(folder / "storage")
     storage.root.mkdir()
     storage.mark.write_text("storage-1\n")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from server.tests.clocks import HandClock
+from server.tests.databases import open_database
 from server.tests.fleets.machines import INSTALL, Machine
 from server.tests.ledger.builders import guard, queued, submit
 from starforge.contract.executor import Executor, Target
@@ -18,7 +19,7 @@ from starforge_console.fleets.directory import Directory
 from starforge_console.fleets.hardware import HardwareRegistry
 from starforge_console.fleets.registration import JoinTerms, Registration, RegistrationParts
 from starforge_console.fleets.served import ServedFleets, build_fleet
-from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import Fleet, list_fleets
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.queue import NewAttempt, dequeue
@@ -114,8 +115,7 @@ class Yard:
 @asynccontextmanager
 async def open_yard(root: Path) -> AsyncIterator[Yard]:
     """A console with an empty fleet `gpu` of kind `node`."""
-    upgrade_schema(root / "ledger.db", "ledger")
-    ledger = Database(root / "ledger.db", "ledger")
+    ledger = open_database(root, "ledger")
     wakeups = Wakeups()
     wakeups.bind()
     yard = Yard(root, ledger, HandClock(), wakeups)

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection, update
 
 from server.tests.clocks import HandClock
+from server.tests.databases import open_database
 from server.tests.ledger.builders import apply, guard, submit, take
 from starforge.contract.capsule import ExitRecord
 from starforge.contract.ids import AttemptId
@@ -22,7 +23,6 @@ from starforge_console.ingest.bounds import Bounds
 from starforge_console.ingest.masking import Masker
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.streams import Stores
-from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.endings import EndedAttempt
 from starforge_console.ledger.point_reads import load_chunks, load_rollups
 from starforge_console.ledger.reports import ReportingAttempt
@@ -142,9 +142,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 @asynccontextmanager
 async def open_site(folder: Path, bounds: Bounds | None = None) -> AsyncIterator[Site]:
-    upgrade_schema(folder / "ledger.db", "ledger")
-    upgrade_schema(folder / "series.db", "series")
-    ledger, series = Database(folder / "ledger.db", "ledger"), Database(folder / "series.db", "series")
+    ledger, series = open_database(folder, "ledger"), open_database(folder, "series")
     site = Site(
         Stores(ledger, series, folder / "logs", Masker(words_of), bounds or Bounds()), StorageLayout(folder / "storage")
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from server.tests.databases import open_database
 from starforge.contract.canonical import digest_bytes
 from starforge.contract.executor import Target
 from starforge.contract.ids import JobId, new_attempt_id, new_job_id
@@ -16,7 +17,7 @@ from starforge_console.domain.reconcile import Move
 from starforge_console.domain.wishes import Wish
 from starforge_console.ledger.accounts import add_user, find_user
 from starforge_console.ledger.apply import apply_move
-from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.database import Database
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.jobs import NewJob, SubmitKey, admit
 from starforge_console.ledger.moves import Guard
@@ -30,8 +31,7 @@ def guard(now: float = 100.0, lease: str | None = "me", monotonic: float | None 
 
 @contextmanager
 def open_ledger(folder: Path) -> Iterator[Database]:
-    upgrade_schema(folder / "ledger.db", "ledger")
-    ledger = Database(folder / "ledger.db", "ledger")
+    ledger = open_database(folder, "ledger")
     try:
         yield ledger
     finally:

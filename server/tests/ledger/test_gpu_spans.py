@@ -20,7 +20,7 @@ from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.in_flight import note_progress
 from starforge_console.ledger.jobs import delete_job
 from starforge_console.ledger.quotas import change_parts, list_members, list_spans, load_usage, set_team
-from starforge_console.ledger.share_tables import gpu_spans
+from starforge_console.ledger.share_tables import gpu_spans, stored, user_storage
 from starforge_console.ledger.statements import list_own
 from starforge_console.ledger.tables import attempts
 
@@ -100,15 +100,14 @@ def test_what_ended_more_than_a_day_before_is_cleared_as_the_next_attempt_ends(t
 
 
 @pytest.mark.parametrize("holder", [Holder("user", "ada"), Holder("team", "ml")])
-def test_hours_are_read_of_those_alone_whom_a_limit_of_hours_binds(tmp_path: Path, holder: Holder) -> None:
+def test_a_limit_of_hours_holds_those_alone_whom_it_binds(tmp_path: Path, holder: Holder) -> None:
     with open_ledger(tmp_path) as ledger:
-        begin(ledger)
+        job = begin(ledger)
         ledger.write_now(lambda c: change_parts(c, holder, {"gpu_hours": 1}))
+        pools = ledger.read_now(lambda c: in_flight(c, job)).pools
         for user_id in (None, ADA):
             usage = ledger.read_now(lambda c: load_usage(c, 10_000.0, user_id))  # noqa: B023 - called at once
-            bound = holder.kind == "user"
-            pools = ledger.read_now(lambda c: in_flight(c, JobId(spans(ledger, 20.0)[0].job))).pools
-            assert bool(usage.find_holds(ADA, pools)) == bound
+            assert bool(usage.find_holds(ADA, pools)) == (holder.kind == "user")
 
 
 @given(
@@ -148,8 +147,11 @@ def test_the_attempts_of_an_older_ledger_count_until_their_noticed_ends(tmp_path
         end(ledger, begin(ledger, gpus=0), 2 * DAY_S + 200.0)
 
         def make_old(connection: Connection) -> None:
-            gpu_spans.drop(connection)
-            connection.exec_driver_sql("ALTER TABLE quotas DROP COLUMN gpu_hours")
+            for later in (gpu_spans, stored, user_storage):
+                later.drop(connection)
+            connection.exec_driver_sql("DROP INDEX ix_jobs_state_id_version_ahead_passed")
+            for column in ("gpu_hours", "storage_gib", "profiles"):
+                connection.exec_driver_sql(f"ALTER TABLE quotas DROP COLUMN {column}")
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0023'")
 
         ledger.write_now(make_old)

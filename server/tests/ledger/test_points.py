@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, delete, event, select, update
 
+from server.tests.databases import open_database
 from starforge_console.domain.points import Columns, build_summary
 from starforge_console.domain.rollup import Rollup
-from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.database import Database
 from starforge_console.ledger.metric_tables import metric_keys, metric_pages
 from starforge_console.ledger.point_reads import PAGE_CHUNKS, load_chunks, load_rollups
 from starforge_console.ledger.points import (
@@ -29,8 +30,7 @@ from starforge_console.ledger.points import (
 
 @pytest.fixture
 def series(tmp_path: Path) -> Iterator[Database]:
-    upgrade_schema(tmp_path / "series.db", "series")
-    database = Database(tmp_path / "series.db", "series")
+    database = open_database(tmp_path, "series")
     yield database
     database.close()
 

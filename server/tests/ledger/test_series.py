@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from server.tests.databases import open_database
 from starforge_console.domain.points import Columns
-from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.database import Database
 from starforge_console.ledger.point_reads import load_rollups
 from starforge_console.ledger.points import add_points, list_keys
 from starforge_console.ledger.series import (
@@ -22,8 +23,7 @@ from starforge_console.ledger.series import (
 
 @pytest.fixture
 def series(tmp_path: Path) -> Iterator[Database]:
-    upgrade_schema(tmp_path / "series.db", "series")
-    database = Database(tmp_path / "series.db", "series")
+    database = open_database(tmp_path, "series")
     yield database
     database.close()
 

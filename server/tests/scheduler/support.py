@@ -1,17 +1,14 @@
 """A console's loops on a real ledger and a fleet in memory, moved one pass at a time."""
 
 import asyncio
-import contextlib
-import sqlite3
-import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from server.tests.clocks import HandClock
+from server.tests.databases import empty_database
 from server.tests.ledger.builders import guard, submit, wish_stop
 from starforge.contract.capsule import Desired, ExitRecord
 from starforge.contract.executor import FleetView, Target
@@ -22,7 +19,7 @@ from starforge_console.domain.job import JobInFlight
 from starforge_console.domain.wishes import Wish
 from starforge_console.executors.fake import FakeExecutor
 from starforge_console.executors.scripting import FakeNode, Script
-from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.database import Database
 from starforge_console.ledger.endings import EndedAttempt
 from starforge_console.ledger.in_flight import list_in_flight, void_leases
 from starforge_console.ledger.views import AttemptRecord, JobRecord, list_attempts, list_events, load_job
@@ -317,7 +314,7 @@ async def open_site(
     fleet_kind: type[GatedFleet] = GatedFleet,
 ) -> AsyncIterator[Site]:
     """A console in `folder` over one machine with two GPUs, or over `nodes`."""
-    (folder / "ledger.db").write_bytes(empty_ledger())
+    (folder / "ledger.db").write_bytes(empty_database("ledger"))
     ledger = ledger_kind(folder / "ledger.db", "ledger")
     clock = HandClock()
     fleet = fleet_kind(nodes or [FakeNode(name="n1", gpus=2)], clock.now)
@@ -330,17 +327,6 @@ async def open_site(
     finally:
         await site.die()
         ledger.close()
-
-
-@cache
-def empty_ledger() -> bytes:
-    """An empty ledger, made once: the migrations would take most of a test's time."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "ledger.db"
-        upgrade_schema(path, "ledger")
-        with contextlib.closing(sqlite3.connect(path)) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return path.read_bytes()
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection, update
 from starlette.testclient import TestClient
 
+from server.tests.databases import open_database
 from server.tests.web.fleets import build_fleets
 from starforge.containers.storage import MARK_FILE
 from starforge.contract.canonical import digest_bytes
@@ -38,7 +39,7 @@ from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.ingest.presence import Presence
 from starforge_console.inputs.stored import StoredInputs
 from starforge_console.ledger.accounts import add_token, add_user
-from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import Fleet, add_fleet
 from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.tables import jobs
@@ -240,7 +241,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
     """A console with a fleet `local` of one node without GPUs, and nobody signed up."""
     settings = _build_settings(root, image_allow, methods)
     state, storage = settings.paths.console_state_dir, settings.storage_root
-    ledger, series = Database(state / "ledger.db", "ledger"), Database(state / "series.db", "series")
+    ledger, series = open_database(state, "ledger"), open_database(state, "series")
     clock, wakeups, fleets, logs = ShiftedClock(), Wakeups(), Fleets(), Logs()
     _add_local_fleet(ledger, fleets, clock)
     blobs = BlobStore(storage, settings.policy.workspace_max_bytes, STORAGE_ID)
@@ -302,13 +303,11 @@ def _build_explainer(served: FleetServices, fleets: Fleets, clock: SystemClock) 
 
 
 def _build_settings(root: Path, image_allow: str, methods: str) -> ConsoleSettings:
-    """Settings of a console in `root`, with its folders and empty databases."""
+    """Settings of a console in `root`, with its folders."""
     state, storage = root / "state", root / "storage"
     state.mkdir()
     storage.mkdir()
     (storage / MARK_FILE).write_text(STORAGE_ID)
-    for schema in ("ledger", "series"):
-        upgrade_schema(state / f"{schema}.db", schema)
     return ConsoleSettings(
         paths=PathSettings(console_state_dir=state, storage_root=storage),
         http=HttpSettings(),

@@ -23,6 +23,7 @@ WAITS: Final = {
     "wait.never": (
         "could not run it if it were empty: stop the job and ask for less, or wait until a larger machine joins"
     ),
+    "wait.unable": "could not run it if it were empty",
     "wait.maintenance": "in maintenance by {by}: jobs start again once an administrator ends it",
     "wait.maintenance_why": "in maintenance by {by} ({why}): jobs start again once an administrator ends it",
     "wait.kept_passed": "kept for {job}, which {n} jobs have passed",

@@ -22,7 +22,7 @@ from starforge_console.domain.reservation import (
     Place,
     Release,
 )
-from starforge_console.domain.waiting import WaitReason, describe_waiting, explain_no_room, explain_unserved
+from starforge_console.domain.waiting import WaitReason, describe_waiting, explain_nowhere, explain_unserved
 
 _Shape = tuple[str | None, int, float | None, frozenset[str]]
 """What decides a job's place: its fleet, which pools (equal ones of a queue are one object mostly), its time limit
@@ -260,24 +260,23 @@ class _Room:
 
     def _find_target(self, job: QueuedJob, ask: _Ask, views: Mapping[str, FleetView]) -> Target | list[WaitReason]:
         reasons = list(self._snapshot.find_closed(job).values())
+        answers: list[tuple[FleetView, NoRoom]] = []
         for fleet in self._fleets_of(job, views):
             view, place = views.get(fleet), self._snapshot.place.get(fleet)
             if view is None or place is None:
                 reasons.append(explain_unserved(fleet))
                 continue
-            answer = self._place_in(job, ask, view, place)
+            answer, open_view = self._answer_in(job, ask, view, place)
             if isinstance(answer, Target):
                 return answer
-            reasons += answer
-        return reasons
-
-    def _place_in(self, job: QueuedJob, ask: _Ask, view: FleetView, place: Place) -> Target | list[WaitReason]:
-        """The job's place in this fleet; where it would delay one that was promised a start, elsewhere or nowhere."""
-        answer, view = self._answer_in(job, ask, view, place)
-        return explain_no_room(view, answer) if isinstance(answer, NoRoom) else answer
+            answers.append((open_view, answer))
+        return reasons + explain_nowhere(answers)
 
     def _answer_in(self, job: QueuedJob, ask: _Ask, view: FleetView, place: Place) -> tuple[Target | NoRoom, FleetView]:
-        """What the fleet answers, and its view without the machines that are kept for others."""
+        """The job's place in this fleet, where it delays none that was promised a start, or why it has none.
+
+        Beside it stands the view without the machines that are kept for others.
+        """
         while True:
             answer = place(ask, view)
             if isinstance(answer, NoRoom):

@@ -52,6 +52,14 @@ def explain_no_room(view: FleetView, no_room: NoRoom) -> list[WaitReason]:
     return told
 
 
+def explain_nowhere(answers: Sequence[tuple[FleetView, NoRoom]]) -> list[WaitReason]:
+    """Why none of these fleets has room, those first that have some one day: the others are named, and no more."""
+    waited_for = [(view, no_room) for view, no_room in answers if not no_room.never]
+    told = [reason for view, no_room in waited_for or answers for reason in explain_no_room(view, no_room)]
+    unable = [view.fleet for view, no_room in answers if no_room.never] if waited_for else []
+    return [*told, _name_some(say("wait.unable"), unable)] if unable else told
+
+
 def describe_waiting(reasons: Sequence[WaitReason]) -> str:
     """The reasons as one text, in their order."""
     told = [_describe(reason) for reason in reasons]

@@ -1,10 +1,16 @@
 from starforge.contract.executor import FleetView, NodeView, NoRoom
-from starforge_console.domain.waiting import WaitReason, describe_waiting, explain_no_room, explain_unserved
+from starforge_console.domain.waiting import (
+    WaitReason,
+    describe_waiting,
+    explain_no_room,
+    explain_nowhere,
+    explain_unserved,
+)
 
 
-def view_of(*names: str, why_not: str = "") -> FleetView:
+def view_of(*names: str, why_not: str = "", fleet: str = "lab") -> FleetView:
     nodes = tuple(NodeView(name=name, gpus=(), cpus=1.0, memory_bytes=1) for name in names)
-    return FleetView(fleet="lab", nodes=nodes, complete=not why_not, why_not=why_not)
+    return FleetView(fleet=fleet, nodes=nodes, complete=not why_not, why_not=why_not)
 
 
 def test_machines_that_give_the_same_reason_stand_together_and_three_are_named() -> None:
@@ -29,3 +35,15 @@ def test_a_fleet_without_machines_and_one_that_nobody_serves_are_told_by_name() 
         " ('sf fleet ls')"
     )
     assert describe_waiting([]) == "there is no fleet"
+
+
+def test_whoever_waits_for_one_fleet_is_not_told_to_ask_for_less_as_others_are_too_small() -> None:
+    small = [
+        (view_of("s1", fleet=name), NoRoom(per_node={"s1": "0 of 0 GPUs free"}, never=True)) for name in ("s", "t")
+    ]
+    full = (view_of("n1"), NoRoom(per_node={"n1": "0 of 8 GPUs free"}))
+    told = describe_waiting(explain_nowhere([small[0], full, small[1]]))
+    assert told == "n1: 0 of 8 GPUs free; s, t: could not run it if it were empty"
+    assert "s: could not run it if it were empty: stop the job and ask for less" in describe_waiting(
+        explain_nowhere(small)
+    )

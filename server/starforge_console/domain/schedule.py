@@ -281,7 +281,8 @@ class _Room:
             answer = place(ask, view)
             if isinstance(answer, NoRoom):
                 return answer, view
-            after = claim(view, answer.node, ask.attempt, job.pools)
+            # Of the whole fleet: a machine that is left out here may be the one that was promised.
+            after = claim(self._views[view.fleet], answer.node, ask.attempt, job.pools)
             promises = self._promises[view.fleet]
             delayed = promises.find_delayed(after, answer.node, ask.attempt, self._end_of(job))
             if delayed is None:

@@ -125,6 +125,17 @@ def test_a_job_that_leaves_a_reserved_one_its_room_may_last_longer() -> None:
     assert job_id(1) in fleet.waits
 
 
+def test_a_job_that_would_delay_a_reserved_one_on_one_machine_starts_on_the_next() -> None:
+    fleet = Fleet.of(build_node("a", 2), build_node("b", 1), build_node("c", 1), limited=True)
+    fill(fleet, queued(0, 1, lasts_s=60.0))
+    fleet.run_pass(lambda _: 60.0)
+    late = [queued(number, 1, lasts_s=9e9) for number in (2, 3, 4)]
+    fill(fleet, queued(1, 2, lasts_s=60.0), *late)
+    assert names(decide(fleet, faulty={late[0].id: {"b"}})[0]) == [job_id(2), job_id(3)]
+    assert [start.target.node for start in decide(fleet, faulty={late[0].id: {"b"}})[0]] == ["c", "b"]
+    assert [start.target.node for start in decide(fleet, faulty={late[0].id: {"a"}})[0]] == ["b", "c"]
+
+
 def test_a_job_that_no_end_would_help_keeps_nobody_back() -> None:
     fleet = Fleet.of(build_node("a", 4), build_node("b", 8))
     fleet.view = drain(fleet.view, "b", "drained")

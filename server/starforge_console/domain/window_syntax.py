@@ -16,6 +16,8 @@ MOST_SPANS: Final = 50
 MOST_DATES: Final = 400
 LONGEST: Final = 100
 """Of one span's text, in characters."""
+_NO_PLACES: Final = frozenset({"localtime", "Factory"})
+"""What stands among the tables of some machines: whichever zone the machine is set to, and that it is set to none."""
 _EXAMPLE: Final = "for instance 'mon-fri 20:00-08:00'"
 _TIME: Final = re.compile(r"([0-9]{2}):([0-9]{2})", re.ASCII)
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
@@ -60,25 +62,39 @@ def read_window(zone: str, open_: Sequence[str], except_: Sequence[str]) -> Wind
 def knows_zone(name: str) -> bool:
     """Whether this machine has the table of the time zone of that name."""
     try:
-        find_zone(name)
-    except InputError:
+        _load_zone(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
         return False
     return True
 
 
-@lru_cache(maxsize=64)
 def find_zone(name: str) -> ZoneInfo:
     """The time zone of that name. Raises InputError."""
     try:
-        if name in available_timezones():
-            return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # its table is named and cannot be read
-        pass
-    raise InputError(
-        f"{name!r} is no time zone",
-        why="zones are named as in the IANA database, such as Europe/Berlin or UTC",
-        next_step=describe_nearest(name, sorted(available_timezones())),
-    )
+        return _load_zone(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # there is none, or its table cannot be read
+        raise InputError(
+            f"{name!r} is no time zone",
+            why="zones are named as in the IANA database, such as Europe/Berlin or UTC",
+            next_step=describe_nearest(name, sorted(_list_names())),
+        ) from None
+
+
+@lru_cache(maxsize=1024)
+def _load_zone(name: str) -> ZoneInfo:
+    """The zone; one that is not there is looked for again each time, for its table may come with an update."""
+    zone = ZoneInfo(name)
+    if name not in _list_names():
+        _list_names.cache_clear()
+    if name not in _list_names():  # a file beside the tables, such as the machine's own zone, is not one of them
+        raise ZoneInfoNotFoundError(name)
+    return zone
+
+
+@lru_cache(maxsize=1)
+def _list_names() -> frozenset[str]:
+    """Every zone that has a name of its own. To list them is to walk through all tables."""
+    return frozenset(available_timezones() - _NO_PLACES)
 
 
 def parse_span(text: str) -> WeekSpan:

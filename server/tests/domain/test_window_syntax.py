@@ -1,13 +1,23 @@
 """How windows are written, and what is said of what is no window."""
 
+import time
 from datetime import date
+from zoneinfo import available_timezones
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from starforge.errors import InputError
-from starforge_console.domain.window_syntax import MOST_DATES, MOST_SPANS, parse_span, parse_window, write_span
+from starforge_console.domain.window_syntax import (
+    MOST_DATES,
+    MOST_SPANS,
+    find_zone,
+    knows_zone,
+    parse_span,
+    parse_window,
+    write_span,
+)
 from starforge_console.domain.windows import WeekSpan, Window
 
 week_spans = st.builds(
@@ -88,6 +98,24 @@ def test_a_zone_that_does_not_exist_is_refused_with_the_nearest() -> None:
     for zone in ("", "/etc/passwd", "../UTC", "Europe", "europe/berlin\0"):
         with pytest.raises(InputError, match="no time zone"):
             parse_window(zone, ["mon 08:00-20:00"])
+
+
+@pytest.mark.parametrize("name", ["localtime", "Factory", "posixrules"])
+def test_what_stands_among_the_tables_and_is_no_place_is_no_zone(name: str) -> None:
+    assert not knows_zone(name)
+    with pytest.raises(InputError, match="no time zone"):
+        find_zone(name)
+
+
+def test_to_know_every_zone_again_costs_less_than_walking_through_the_tables_for_each() -> None:
+    """Each pass of the queue asks it of the zones of all windows."""
+    began = time.perf_counter()
+    names = sorted(available_timezones() - {"localtime", "Factory"})
+    walk_s = time.perf_counter() - began
+    assert all(map(knows_zone, names))
+    began = time.perf_counter()
+    assert all(map(knows_zone, names))
+    assert time.perf_counter() - began < len(names) / 10 * walk_s
 
 
 @pytest.mark.parametrize("text", ["2026-2-1", "2026-02-30", "24.12.2026", "20261224", "", "2026-12-24T00:00"])

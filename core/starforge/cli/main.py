@@ -22,6 +22,7 @@ _COMMANDS: Final = {
     "sweep": LazyCommand("starforge.cli.sweep:sweep", "Submit an experiment once for each combination of values."),
     "rerun": LazyCommand("starforge.cli.job_clone:rerun", "Submit the very same JobSpec again, as a new job of yours."),
     "job": LazyCommand("starforge.cli.job:job", "Look at jobs, follow them, stop them."),
+    "queue": LazyCommand("starforge.cli.queue:queue", "Show the queue in its order, and where your jobs stand."),
     "why": LazyCommand("starforge.cli.why:why", "Say why a job waits, and what would start it now."),
     "quota": LazyCommand("starforge.cli.quota:quota", "Show what limits your jobs, and which runs count."),
     "log": LazyCommand("starforge.cli.log:log", "Look at logs that are files."),

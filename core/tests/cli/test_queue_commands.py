@@ -1,4 +1,4 @@
-"""`sf admin queue` and `sf why`: what is sent, and what is said."""
+"""`sf queue`, `sf why` and `sf admin queue`: what is sent, and what is said."""
 
 import json
 
@@ -66,3 +66,60 @@ def test_a_job_that_does_not_wait_or_that_nothing_would_start_is_said_to_be_so(
 ) -> None:
     state.answers[f"GET /jobs/{JOB}/why"] = WHY | changes
     assert says in sf("why", JOB).out
+
+
+def _entry(place: int, job: str, user: str, **changes: object) -> dict[str, object]:
+    view = {
+        "id": job, "name": "first", "project": "demo", "user": user, "state": "QUEUED", "reason": "admitted",
+        "desired": "run", "note": f"note of {job}", "fleet": None, "gpus": 2, "attempt": 0, "submitted_at": 1.0,
+        "state_since": 1.0, "series": "h200",
+    }  # fmt: skip
+    return {"place": place, "priority": 0, "job": view} | changes
+
+
+QUEUE: dict[str, object] = {
+    "items": [_entry(1, "j1", "bob", moved="first"), _entry(2, "j2", "ada", priority=1)],
+    "jobs": 1200,
+    "gpus": 2400,
+    "own": [_entry(2, "j2", "ada"), _entry(700, "j700", "ada")],
+    "own_jobs": 2,
+    "promises": [
+        {**_entry(1, "j1", "bob"), "by": 1_800_000_000.0, "node": "n1", "passed": 0, "passed_at_most": 16},
+        {**_entry(2, "j2", "ada"), "by": None, "node": "n2", "passed": 16, "passed_at_most": 16},
+        {**_entry(3, "j3", "ada"), "by": None, "node": None, "passed": 3, "passed_at_most": 16},
+    ],
+    "closed": [
+        {"kind": "fleet", "name": "lab", "zone": "UTC", "open": ["mon 08:00-09:00"], "without": [],
+         "goes_on": True, "is_open": False, "changes_at": 1_800_000_000.0, "set_by": "ada", "set_at": 1.0},
+    ],
+}  # fmt: skip
+
+
+def test_the_queue_is_shown_in_its_order_with_ones_own_jobs_further_down(sf: Sf, state: ConsoleState) -> None:
+    state.answers["GET /queue"] = QUEUE
+    done = sf("queue", "--limit", "2")
+    assert done.code == 0, done.err
+    head, _, first, second, _, yours, _, later = done.out.splitlines()
+    assert head == "1200 jobs wait, 2400 GPUs asked for"
+    assert first.split()[:7] == ["1", "j1", "first", "bob", "put", "first", "h200"]
+    assert second.split()[:5] == ["2", "j2", "first", "ada", "high"]
+    assert second.endswith("note of j2")
+    assert yours == "yours further down, of 2 queued jobs of yours"
+    assert later.split()[:5] == ["700", "j700", "first", "ada", "normal"]
+    assert [line.partition(" (")[0] for line in done.err.splitlines() if "(place" in line] == ["j1", "j2"]
+    assert "on n1" in done.err
+    assert "n2 is kept for it, which 16 other jobs passed" in done.err
+    assert "the window of fleet lab is closed until 2027-01-15 08:00 UTC" in done.err
+
+
+def test_a_queue_longer_than_a_page_of_the_api_is_asked_for_page_by_page(sf: Sf, state: ConsoleState) -> None:
+    state.answers["GET /queue"] = QUEUE | {"next": 2}
+    told = sf("queue", "--limit", "6", "--series", "h200", "--json").json
+    assert [entry["job"]["id"] for entry in told["items"]] == ["j1", "j2", "j1", "j2", "j1", "j2"]
+    assert [seen.path for seen in state.seen if seen.path == "/queue"] == ["/queue"] * 3
+
+
+def test_an_empty_queue_is_said_to_be_so(sf: Sf, state: ConsoleState) -> None:
+    state.answers["GET /queue"] = {"items": [], "jobs": 0, "gpus": 0}
+    assert sf("queue").out == "nothing waits in the queue\n"
+    assert sf("queue", "--series", "b200").out == "nothing waits in the queue for b200\n"

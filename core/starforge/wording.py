@@ -8,6 +8,8 @@ TIME_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 _SIZE_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP: Final = 1024
+_NAMES_LISTED: Final = 40
+_NAMES_OF_A_LONG_LIST: Final = 5
 _LEFT_OUT: Final = " [\u2026] "
 _ROUNDED_UP: Final = _STEP - 0.05
 _FIRST_DAY: Final = -62_135_510_400.0
@@ -70,11 +72,14 @@ def cut_middle(text: str, most: int) -> str:
 
 
 def describe_nearest(word: str, known: Iterable[str]) -> str:
-    """`did you mean 'x'?` for the nearest of the known names, otherwise the list of them."""
+    """`did you mean 'x'?` for the nearest of the known names, otherwise the list of them; of a long one the nearest."""
     import difflib  # noqa: PLC0415 - only who made a mistake pays for it
 
     names = sorted(known)
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]!r}?"
-    return f"known here: {', '.join(names)}" if names else ""
+    if len(names) <= _NAMES_LISTED:
+        return f"known here: {', '.join(names)}" if names else ""
+    nearest = difflib.get_close_matches(word, names, n=_NAMES_OF_A_LONG_LIST, cutoff=0.0)
+    return f"nearest of the {len(names)} that are known here: {', '.join(nearest)}"

@@ -73,3 +73,10 @@ def test_the_nearest_name_is_suggested_and_otherwise_all_are_listed() -> None:
     assert describe_nearest("costum", ["custom", "trl"]) == "did you mean 'custom'?"
     assert describe_nearest("zzz", ["trl", "custom"]) == "known here: custom, trl"
     assert describe_nearest("zzz", []) == ""
+
+
+def test_of_many_names_none_of_which_is_near_the_nearest_are_told_and_not_all() -> None:
+    zones = [f"Zone/{number:03}" for number in range(600)]
+    told = describe_nearest("Nowhere", ["Nauru/X", *zones])
+    assert told.startswith("nearest of the 601 that are known here: Nauru/X, ")
+    assert told.count(",") == 4

@@ -270,7 +270,7 @@ class _Room:
             if isinstance(answer, Target):
                 return answer
             answers.append((open_view, answer))
-        return reasons + explain_nowhere(answers)
+        return explain_nowhere(reasons, answers)
 
     def _answer_in(self, job: QueuedJob, ask: _Ask, view: FleetView, place: Place) -> tuple[Target | NoRoom, FleetView]:
         """The job's place in this fleet, where it delays none that was promised a start, or why it has none.

@@ -52,12 +52,17 @@ def explain_no_room(view: FleetView, no_room: NoRoom) -> list[WaitReason]:
     return told
 
 
-def explain_nowhere(answers: Sequence[tuple[FleetView, NoRoom]]) -> list[WaitReason]:
-    """Why none of these fleets has room, those first that have some one day: the others are named, and no more."""
-    waited_for = [(view, no_room) for view, no_room in answers if not no_room.never]
-    told = [reason for view, no_room in waited_for or answers for reason in explain_no_room(view, no_room)]
-    unable = [view.fleet for view, no_room in answers if no_room.never] if waited_for else []
-    return [*told, _name_some(say("wait.unable"), unable)] if unable else told
+def explain_nowhere(others: Sequence[WaitReason], answers: Sequence[tuple[FleetView, NoRoom]]) -> list[WaitReason]:
+    """Why a job is placed nowhere: `others`, then the fleets that answered, those first that have room one day.
+
+    Of fleets that are too small only the names are told, unless nothing else could run the job.
+    """
+    is_hopeless = not others and all(no_room.never for _, no_room in answers)
+    told = [
+        why for view, no_room in answers if is_hopeless or not no_room.never for why in explain_no_room(view, no_room)
+    ]
+    unable = [] if is_hopeless else [view.fleet for view, no_room in answers if no_room.never]
+    return [*others, *told, *([_name_some(say("wait.unable"), unable)] if unable else [])]
 
 
 def describe_waiting(reasons: Sequence[WaitReason]) -> str:

@@ -42,8 +42,12 @@ def test_whoever_waits_for_one_fleet_is_not_told_to_ask_for_less_as_others_are_t
         (view_of("s1", fleet=name), NoRoom(per_node={"s1": "0 of 0 GPUs free"}, never=True)) for name in ("s", "t")
     ]
     full = (view_of("n1"), NoRoom(per_node={"n1": "0 of 8 GPUs free"}))
-    told = describe_waiting(explain_nowhere([small[0], full, small[1]]))
+    told = describe_waiting(explain_nowhere([], [small[0], full, small[1]]))
     assert told == "n1: 0 of 8 GPUs free; s, t: could not run it if it were empty"
     assert "s: could not run it if it were empty: stop the job and ask for less" in describe_waiting(
-        explain_nowhere(small)
+        explain_nowhere([], small)
+    )
+    closed = WaitReason("is closed", ("lab",))
+    assert describe_waiting(explain_nowhere([closed], small[:1])) == (
+        "lab: is closed; s: could not run it if it were empty"
     )

@@ -21,6 +21,7 @@ from starforge_console.domain.quota import (
 )
 from starforge_console.ledger.share_tables import gpu_spans
 from starforge_console.ledger.tables import attempts, jobs, quotas, users
+from starforge_console.ledger.window_stops import look_again
 
 _HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
 _PAUSED: Final = JobState.PAUSED.value
@@ -134,5 +135,6 @@ def drop_limit(connection: Connection, holder: Holder) -> bool:
 
 
 def set_team(connection: Connection, user_id: int, team: str | None) -> None:
-    """Let the user belong to `team`, or to none."""
+    """Let the user belong to `team`, or to none; what windows of the team before stopped is looked at again."""
     connection.execute(update(users).where(users.c.id == user_id).values(team=team))
+    look_again(connection, jobs.c.user_id == user_id, jobs.c.state_since)

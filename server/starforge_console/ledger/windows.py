@@ -3,21 +3,23 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, true, update
 
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import HOLDS_A_PLACE, JobState, Reason
-from starforge_console.domain.opening import KINDS, Asker, KeptWindow, WindowOf, Windows
+from starforge_console.domain.opening import KINDS, Asker, Bound, KeptWindow, WindowOf, Windows
 from starforge_console.domain.window_syntax import knows_zone, read_window, write_span
 from starforge_console.ledger.moves import JobRef, note_timeline
 from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.quotas import list_members
-from starforge_console.ledger.tables import jobs
+from starforge_console.ledger.tables import jobs, users
+from starforge_console.ledger.window_stops import look_again
 from starforge_console.ledger.window_tables import windows
 
 _HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
+_KINDS: Final = {str(kind): kind for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,19 +42,7 @@ class StoppedJob(NamedTuple):
 def list_windows(connection: Connection) -> Sequence[WindowLine]:
     """All of them, fleets first, by name."""
     rows = connection.execute(select(windows)).all()
-    kinds = {str(kind): kind for kind in KINDS}
-    lines = [
-        WindowLine(
-            kept=KeptWindow(
-                of=WindowOf(kinds[row.kind], row.name),
-                window=read_window(row.zone, json.loads(row.open), json.loads(row.without)),
-                goes_on=row.goes_on,
-            ),
-            set_by=row.set_by,
-            set_at=row.set_at,
-        )
-        for row in rows
-    ]
+    lines = [WindowLine(kept=_read_window(row), set_by=row.set_by, set_at=row.set_at) for row in rows]
     return sorted(lines, key=lambda line: (KINDS.index(line.kept.of.kind), line.kept.of.name))
 
 
@@ -64,6 +54,15 @@ def load_windows(connection: Connection) -> Windows:
     known = {one.window.zone: knows_zone(one.window.zone) for one in every}
     kept, lost = (tuple(one for one in every if known[one.window.zone] is wanted) for wanted in (True, False))
     return Windows(kept, {user_id: member.team for user_id, member in list_members(connection).items()}, lost)
+
+
+def still_bind(connection: Connection, bound: Bound, user_id: int) -> bool:
+    """Whether each of these windows is as it was read, and if it is a team's, the user's still."""
+    named = or_(*(and_(windows.c.kind == one.of.kind, windows.c.name == one.of.name) for one in bound))
+    kept = {_read_window(row) for row in connection.execute(select(windows).where(named)).all()}
+    teams = {one.of.name for one in bound if one.of.kind == "team"}
+    team = connection.execute(select(users.c.team).where(users.c.id == user_id)).scalar() if teams else None
+    return kept == {*bound} and teams <= {team}
 
 
 def put_window(connection: Connection, line: WindowLine) -> None:
@@ -87,11 +86,7 @@ def put_window(connection: Connection, line: WindowLine) -> None:
 def remove_window(connection: Connection, of: WindowOf, now: float) -> bool:
     """Let it have no window; False when it had none."""
     removed = connection.execute(delete(windows).where(windows.c.kind == of.kind, windows.c.name == of.name)).rowcount
-    # When they were to go on was computed of the windows as they were.
-    is_stopped = jobs.c.state.in_(_HOLDING) & (jobs.c.wished_for == Reason.WINDOW_CLOSED.value)
-    has_stopped = (jobs.c.state == JobState.STOPPED.value) & (jobs.c.reason == Reason.WINDOW_CLOSED.value)
-    again = update(jobs).where(jobs.c.retry_at.is_not(None), or_(is_stopped, has_stopped))
-    connection.execute(again.values(retry_at=now))
+    look_again(connection, true(), now)
     return bool(removed)
 
 
@@ -139,3 +134,11 @@ def list_askers(connection: Connection) -> dict[JobId, Asker]:
     columns = (jobs.c.id, jobs.c.user_id, jobs.c.fleet, jobs.c.pools, jobs.c.grace_s)
     rows = connection.execute(select(*columns).where(jobs.c.state.in_(_HOLDING))).all()
     return {JobId(row.id): Asker(row.user_id, row.fleet, read_pools(row.pools), row.grace_s) for row in rows}
+
+
+def _read_window(row: Row[Any]) -> KeptWindow:
+    return KeptWindow(
+        of=WindowOf(_KINDS[row.kind], row.name),
+        window=read_window(row.zone, json.loads(row.open), json.loads(row.without)),
+        goes_on=row.goes_on,
+    )

@@ -24,6 +24,7 @@ from starforge_console.ledger.windows import (
     list_stopped_by_window,
     load_windows,
     put_off,
+    still_bind,
 )
 from starforge_console.ledger.wishes import wish
 from starforge_console.scheduler.deps import SchedulerDeps
@@ -86,7 +87,10 @@ class OpeningHours:
         start = windows.find_start(asker, self._deps.executors, at)
         wished = build_wish(closed, start)
         guard = self._deps.guard()
-        if await self._deps.ledger.write(lambda c: wish(c, job.id, wished, guard)):
+        # What changed since was told to this loop: its next look is at the windows as they are then.
+        if await self._deps.ledger.write(
+            lambda c: still_bind(c, closed, asker.user_id) and wish(c, job.id, wished, guard)
+        ):
             _log.info("its windows close", job=job.id, windows=[str(one.of) for one in closed], goes_on_at=start)
             self._deps.wakeups.notify(job_topic(job.id), BACKEND)
         return None

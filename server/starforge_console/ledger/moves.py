@@ -107,6 +107,7 @@ def move(
         "lease_until": None,
         **_times_of_job(steps, guard.now),
         **_wishes_of_job(state),
+        **_place_of_job(steps),
         **change.job,
     }
     seen = {"of": job.id, "was": job.state.value, "seen": job.version}
@@ -176,6 +177,14 @@ def _wishes_of_job(state: JobState) -> dict[str, Any]:
     if state is not JobState.QUEUED:
         return {}
     return {"desired": DesiredState.RUN.value, "wished_for": None, "goes_on": False}
+
+
+def _place_of_job(steps: Sequence[JobState]) -> dict[str, Any]:
+    """Where a job was put in the queue, and how often it was passed, holds until a machine has taken it.
+
+    One that comes back because there was no room after all stands where it stood.
+    """
+    return {"ahead": 0, "passed": 0} if JobState.PENDING in steps else {}
 
 
 def _times_of_attempt(steps: Sequence[JobState], reason: Reason, now: float) -> dict[str, Any]:

@@ -123,8 +123,6 @@ def dequeue(
             job={
                 "attempt_id": attempt.id,
                 "attempt_number": attempt.number,
-                "ahead": 0,
-                "passed": 0,
                 "lease": attempt.lease,
                 "lease_until": attempt.lease_until,
             }

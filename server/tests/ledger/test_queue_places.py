@@ -93,8 +93,20 @@ def test_a_job_that_starts_has_used_up_where_it_was_put(tmp_path: Path) -> None:
         job = ledger.write_now(submit)
         put(ledger, job, "first")
         ledger.write_now(lambda c: take(c, job))
-        ledger.write_now(lambda c: apply(c, job, Reason.NO_CAPACITY))
+        ledger.write_now(lambda c: apply(c, job, Reason.LAUNCHED))
         assert counts(ledger, job) == (0, 0)
+
+
+@pytest.mark.parametrize("reason", [Reason.NO_CAPACITY, Reason.NODE_FAULT])
+def test_a_job_that_no_machine_took_stands_where_it_stood(tmp_path: Path, reason: Reason) -> None:
+    with open_ledger(tmp_path) as ledger:
+        job, other = ledger.write_now(submit), ledger.write_now(submit)
+        put(ledger, job, "first")
+        assert pass_by(ledger, ledger.read_now(lambda c: queued(c, other)), job)
+        ledger.write_now(lambda c: take(c, job))
+        ledger.write_now(lambda c: apply(c, job, reason))
+        assert ledger.read_now(lambda c: queued(c, job)).reason is reason
+        assert counts(ledger, job) == (1, 1)
 
 
 def test_what_a_start_passes_is_counted_with_it_until_it_starts_itself(tmp_path: Path) -> None:
@@ -107,6 +119,7 @@ def test_what_a_start_passes_is_counted_with_it_until_it_starts_itself(tmp_path:
         assert pass_by(ledger, seen[third], first)
         assert ledger.read_now(lambda c: queued(c, first)).passed == 2
         ledger.write_now(lambda c: take(c, first))
+        ledger.write_now(lambda c: apply(c, first, Reason.LAUNCHED))
         assert counts(ledger, first) == (0, 0)
 
 

@@ -1,5 +1,6 @@
 """Gate `catalog`: the method is published here, in the version and with the digest that the experiment's lock names."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from starforge.contract.api import RefusalView
@@ -38,18 +39,21 @@ class CatalogGate:
                 next_step=join_sentences(describe_nearest(asked.name, snapshot.catalog), "'sf methods' lists them"),
             )
             return Verdict(refusals=(missing,))
-        refusals = [
-            *self._check_version(submission.spec, recipe),
-            *self._check_framework(submission.spec, recipe),
-            *self._check_entry(submission.spec, recipe),
-            *self._check_needs(submission.spec, recipe),
-            *self._check_hyperparameters(submission.spec, recipe),
-        ]
         version = submission.spec.spec.framework.version
-        if not refusals:
-            refusals = self._check_launch(submission.spec, recipe.at(version))
         runs_on = f" on {recipe.framework} {version}" if version else ""
-        return Verdict(against=f"{recipe.name} {recipe.version}{runs_on} {recipe.digest}", refusals=tuple(refusals))
+        against = f"{recipe.name} {recipe.version}{runs_on} {recipe.digest}"
+        return Verdict(against=against, refusals=tuple(self.list_refusals(submission.spec, recipe)))
+
+    def list_refusals(self, spec: JobSpec, recipe: Recipe) -> list[RefusalView]:
+        """Pure: all that keeps `spec` from being a job of the published `recipe`."""
+        refusals = [
+            *self._check_version(spec, recipe),
+            *self._check_framework(spec, recipe),
+            *self._check_entry(spec, recipe),
+            *self._check_needs(spec, recipe),
+            *self._check_hyperparameters(spec, recipe),
+        ]
+        return refusals or self._check_launch(spec, recipe.at(spec.spec.framework.version))
 
     def _check_version(self, spec: JobSpec, recipe: Recipe) -> list[RefusalView]:
         asked = spec.spec.recipe
@@ -116,6 +120,20 @@ class CatalogGate:
 
     def _refuse(self, code: str, what: str, why: str = "", next_step: str = "") -> RefusalView:
         return RefusalView(code=code, gate=self.name, what=what, why=why, next_step=next_step)
+
+
+def takes_gpus(spec: JobSpec, catalog: Mapping[str, Recipe], gpus_per_node: int) -> bool:
+    """Whether this gate would pass `spec` with so many GPUs on each machine of all pools that have any. Pure."""
+    recipe = catalog.get(spec.spec.recipe.name)
+    if recipe is None:
+        return False
+    resources = spec.spec.resources
+    pools = [
+        pool.model_copy(update={"gpus_per_node": gpus_per_node} if pool.gpus_per_node else {})
+        for pool in resources.pools
+    ]
+    changed = spec.spec.model_copy(update={"resources": resources.model_copy(update={"pools": tuple(pools)})})
+    return not CatalogGate().list_refusals(spec.model_copy(update={"spec": changed}), recipe)
 
 
 def _bound(recipe: Recipe, values: dict[str, Json]) -> tuple[dict[str, Json], int]:

@@ -1,6 +1,6 @@
 """What would start a waiting job now: the same job, asked for otherwise, decided by the pass itself. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -38,10 +38,13 @@ ANY: Final = "any"
 """The value of a change to a series or a fleet of whatever name."""
 
 
-def find_alternatives(snapshot: Snapshot, job: QueuedJob) -> list[Alternative]:
+def find_alternatives(
+    snapshot: Snapshot, job: QueuedJob, takes_gpus: Callable[[int], bool] = lambda _count: True
+) -> list[Alternative]:
     """Single changes of `job`'s request that would start it now: the most GPUs that do, other series, other fleets.
 
-    A changed job is a new one: it stands behind what its user has queued before.
+    `takes_gpus` says whether the job may be submitted with so many GPUs on each machine. A changed job is a new one: it
+    stands behind what its user has queued before.
     """
     queued = [one for one in snapshot.queued if one.id != job.id]
     asked = job._replace(
@@ -54,8 +57,9 @@ def find_alternatives(snapshot: Snapshot, job: QueuedJob) -> list[Alternative]:
         for (change, value, _), target in zip(changes, starts, strict=True)
         if target is not None and _is_admitted(job, target, snapshot)
     ]
-    most_gpus = [one for one in found if one.change is Change.GPUS][:1]
-    return [*most_gpus, *(one for one in found if one.change is not Change.GPUS)]
+    gpus = (one for one in found if one.change is Change.GPUS)
+    most_gpus = next((one for one in gpus if takes_gpus(int(one.value))), None)
+    return [*([most_gpus] if most_gpus else []), *(one for one in found if one.change is not Change.GPUS)]
 
 
 def _is_admitted(job: QueuedJob, target: Target, snapshot: Snapshot) -> bool:

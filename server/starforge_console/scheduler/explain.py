@@ -43,8 +43,11 @@ class Explainer:
     views: Callable[[], Sequence[FleetView]]
     _one_by_one: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
-    async def explain(self, job_id: str) -> Explanation | None:
-        """Why the job waits at this moment; None for one that is not queued. Changes nothing."""
+    async def explain(self, job_id: str, takes_gpus: Callable[[int], bool] = lambda _count: True) -> Explanation | None:
+        """Why the job waits at this moment; None for one that is not queued. Changes nothing.
+
+        `takes_gpus` says whether it may be submitted with so many GPUs on each machine.
+        """
         sources = self.sources
         now = sources.clock.now()
         queue, held, windows, maintenance = await sources.ledger.read(
@@ -58,10 +61,10 @@ class Explainer:
         open_now = OpenNow(windows, sources.executors, now)
         snapshot = await Snapshots(sources).build(queued, views, held, open_now, maintenance)
         async with self._one_by_one:  # of a long queue it takes a while, and many may ask
-            return await asyncio.to_thread(_explain, snapshot, job)
+            return await asyncio.to_thread(_explain, snapshot, job, takes_gpus)
 
 
-def _explain(snapshot: Snapshot, job: QueuedJob) -> Explanation:
+def _explain(snapshot: Snapshot, job: QueuedJob, takes_gpus: Callable[[int], bool]) -> Explanation:
     explained = explain_queued(snapshot, job)
     later = decide_hold(job, snapshot.now)
     reasons = [] if isinstance(explained.decision, Start) else list(explained.decision.reasons)
@@ -72,4 +75,5 @@ def _explain(snapshot: Snapshot, job: QueuedJob) -> Explanation:
         reasons = [WaitReason(explained.decision.text)]
     if not reasons:
         return Explanation()
-    return Explanation(reasons=reasons, nodes=explained.nodes, starts_with=find_alternatives(snapshot, job))
+    starts_with = find_alternatives(snapshot, job, takes_gpus)
+    return Explanation(reasons=reasons, nodes=explained.nodes, starts_with=starts_with)

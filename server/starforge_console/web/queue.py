@@ -1,7 +1,9 @@
 """Routes of the queue: who stands where and why they wait, and which GPUs there are to wait for."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
@@ -10,6 +12,7 @@ from starlette.responses import Response
 from starforge.contract.api import PAGE_LIMIT
 from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.fleets import FleetDetail
+from starforge.contract.jobspec import parse_jobspec
 from starforge.contract.queue import (
     CapacityList,
     JobWhy,
@@ -20,8 +23,9 @@ from starforge.contract.queue import (
     StartsWith,
 )
 from starforge.said.sentence import code_of
+from starforge_console.admission.catalog import takes_gpus
 from starforge_console.ledger.queue_order import QueuedShape, find_place, list_placed, list_shapes
-from starforge_console.ledger.views import load_job
+from starforge_console.ledger.views import load_documents, load_job
 from starforge_console.web.deps import Administrator, ApiServices, Reader, Services
 from starforge_console.web.fleet_views import count_as, load_details
 from starforge_console.web.fleets import Fleets
@@ -79,8 +83,12 @@ async def move_in_queue(services: Services, account: Administrator, job_id: str,
 
 async def load_why(services: ApiServices, job_id: str) -> JobWhy:
     """Why the job waits at this moment. Raises NotFound."""
-    job, place = await services.ledger.read(lambda c: (load_job(c, job_id), find_place(c, job_id)))
-    found = None if place is None else await services.explainer.explain(job_id)
+    job, place, kept = await services.ledger.read(
+        lambda c: (load_job(c, job_id), find_place(c, job_id), load_documents(c, job_id))
+    )
+    spec = parse_jobspec(json.loads(kept.spec))
+    takes = partial(takes_gpus, spec, services.catalog)
+    found = None if place is None else await services.explainer.explain(job_id, takes)
     if found is None:
         return JobWhy(job=job_id, state=job.state)
     return JobWhy(

@@ -54,6 +54,12 @@ def test_the_most_gpus_that_would_start_it_and_other_series_are_named() -> None:
     assert told == [(Change.GPUS, "3", "a"), (Change.SERIES, "any", "b"), (Change.SERIES, "l40s", "b")]
 
 
+def test_of_the_counts_of_gpus_that_it_may_be_submitted_with_the_largest_is_named() -> None:
+    fleet = busy_fleet((5, "h200", 0))
+    found = find_alternatives(fleet.snapshot(), queued(9, 4, "h200"), lambda count: 4 % count == 0)
+    assert [one.value for one in found if one.change is Change.GPUS] == ["2"]
+
+
 def test_another_fleet_is_named_where_the_job_names_one() -> None:
     fleet = busy_fleet((8, "h200", 0))
     other = replace(Fleet.of(build_node("z", 8)).view, fleet="spare")

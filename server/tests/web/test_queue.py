@@ -1,7 +1,14 @@
 """The queue and the capacity over the API: the order of the scheduler, every GPU once, and what is asked for."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
 from server.tests.web.lives import begin
-from server.tests.web.support import ConsoleUnderTest, build_submission, submit
+from server.tests.web.support import ConsoleUnderTest, build_node, build_submission, submit
+from server.tests.web.sweeping import build_sft
+from starforge.contract.executor import FleetView, GpuState, GpuView
 from starforge.contract.fleets import FleetDetail, FleetSummary, GpuDetail, NodeDetail
 from starforge.contract.launch import PoolRequest
 from starforge_console.domain.order import order_queue
@@ -131,3 +138,26 @@ def test_a_job_that_waits_is_explained_over_the_api(console: ConsoleUnderTest) -
     assert told["waits"], told
     assert api.get(f"/api/v1/jobs/{running}/why").json()["place"] is None
     assert api.get("/api/v1/jobs/jnone/why").status_code == 404
+
+
+@pytest.mark.parametrize(("processes", "named"), [(3, ["3"]), (4, [])])
+def test_of_fewer_gpus_only_those_are_named_with_which_the_method_takes_the_job(
+    console: ConsoleUnderTest, processes: int, named: list[str]
+) -> None:
+    console.keep_workspace()
+    states = [GpuState.FREE] * 3 + [GpuState.FOREIGN]
+    console.fleets.views["local"] = FleetView(fleet="local", nodes=(replace(build_node(), gpus=build_gpus(states)),))
+    api, parts = console.client(console.add_user("ann")), build_sft(nproc_per_node=processes)
+    asked = build_submission(**parts, resources={"pools": [{"gpus_per_node": 4}]})
+    job = api.post("/api/v1/jobs", json=asked).json()["job"]
+    told = api.get(f"/api/v1/jobs/{job}/why").json()
+    assert [one["value"] for one in told["starts_with"] if one["change"] == "gpus"] == named
+    again = build_submission(**parts, resources={"pools": [{"gpus_per_node": 3}]})
+    assert api.post("/api/v1/jobs", json=again).status_code == (201 if named else 422)
+
+
+def build_gpus(states: Sequence[GpuState]) -> tuple[GpuView, ...]:
+    return tuple(
+        GpuView(uuid=str(index), index=index, name="H200", series="h200", memory_bytes=None, state=state)
+        for index, state in enumerate(states)
+    )

@@ -39,7 +39,7 @@ def decide(fleet: Fleet, **parts: object) -> tuple[list[Start], list[Waits]]:
 
 
 def test_moved_jobs_go_first_then_priority_then_who_had_less_then_age() -> None:
-    shares = {1: Share(50.0, 50.0), 2: Share(10.0, 4.0), 3: Share(10.0, 6.0)}
+    shares = {1: Share(50.0, 1.0), 2: Share(10.0, 4.0), 3: Share(10.0, 6.0)}
     jobs = [
         queued(0, 1, user_id=1),
         queued(1, 1, user_id=3),
@@ -113,6 +113,14 @@ def test_a_job_starts_before_a_reserved_one_only_if_it_is_over_by_then(lasts_s: 
     assert names(list(starts)) == ([job_id(2)] if in_time else [])
     assert "f/a: has room for it by 1970-01-01 00:01 UTC at the latest" in fleet.waits[job_id(1)].text
     assert in_time or f"kept for {job_id(1)}" in fleet.waits[job_id(2)].text
+
+
+def test_all_that_are_over_before_a_reserved_job_starts_may_start_in_one_pass() -> None:
+    fleet = Fleet.of(build_node("a", 8), limited=True)
+    fill(fleet, queued(0, 5, lasts_s=60.0))
+    fleet.run_pass(lambda _: 60.0)
+    fill(fleet, queued(1, 8, lasts_s=100.0), *(queued(number, 1, lasts_s=50.0) for number in (2, 3, 4)))
+    assert names(list(fleet.run_pass(lambda _: LONG))) == [job_id(2), job_id(3), job_id(4)]
 
 
 def test_a_job_that_leaves_a_reserved_one_its_room_may_last_longer() -> None:

@@ -13,11 +13,17 @@ from starforge.contract.canonical import Json, canonical_json
 
 COMBINATIONS_AT_MOST: Final = 200
 KEYS_AT_MOST: Final = 16
+PARTS_AT_MOST: Final = 32
+"""So many names one key has with its dots: each is a map, and no document is read that is nested without end."""
 
 
 def check_key(key: str) -> str:
-    """`key` as it is. Raises ValueError for one with an empty part."""
-    if not all(key.split(".")):
+    """`key` as it is. Raises ValueError for one with an empty part, or with more than `PARTS_AT_MOST`."""
+    parts = key.split(".")
+    if len(parts) > PARTS_AT_MOST:
+        message = f"{key[:100]!r} lies in {len(parts) - 1} maps, one inside the other: the most is {PARTS_AT_MOST - 1}"
+        raise ValueError(message)
+    if not all(parts):
         message = f"{key[:100]!r} is no name of a hyperparameter: one of its parts is empty"
         raise ValueError(message)
     return key

@@ -30,17 +30,18 @@ Slug = Annotated[str, StringConstraints(pattern=_SLUG)]
 
 DigestText = Annotated[str, StringConstraints(pattern=_DIGEST)]
 RecipeName = Annotated[str, StringConstraints(pattern=_RECIPE_NAME)]
-Text = Annotated[str, StringConstraints(max_length=1000)]
 
 
-def _without_nul(value: str) -> str:
+def without_nul(value: str) -> str:
+    """`value` as it is. Raises ValueError where it holds a NUL."""
     if "\0" in value:
         message = "holds a NUL character, which no command line and no path can"
         raise ValueError(message)
     return value
 
 
-ShortText = Annotated[str, StringConstraints(min_length=1, max_length=300), AfterValidator(_without_nul)]
+Text = Annotated[str, StringConstraints(max_length=1000), AfterValidator(without_nul)]
+ShortText = Annotated[str, StringConstraints(min_length=1, max_length=300), AfterValidator(without_nul)]
 
 
 def _inside_the_tree(value: str) -> str:
@@ -54,7 +55,7 @@ def _inside_the_tree(value: str) -> str:
 def _whole_texts(value: JsonValue) -> JsonValue:
     """Refuses in any name or text a NUL, and half of a surrogate pair: JSON can write one, and UTF-8 cannot."""
     if isinstance(value, str):
-        _without_nul(value)
+        without_nul(value)
         if not value.isascii() and _HALF.search(value):
             message = "holds half of a surrogate pair"
             raise ValueError(message)

@@ -2,15 +2,17 @@
 
 from typing import Annotated, Self
 
-from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, JsonValue, StringConstraints, model_validator
 
 from starforge.contract.api import Answer, CheckView, JobView, RefusalView, SubmitRequest
 from starforge.contract.canonical import canonical_json, digest_json
 from starforge.contract.combinations import COMBINATIONS_AT_MOST, KEYS_AT_MOST, SweptKey, find_inside, put_values
 from starforge.contract.comparing import PrimaryView
-from starforge.contract.jobspec import DigestText, Frozen, WholeValues
+from starforge.contract.jobspec import DigestText, Frozen, WholeValues, without_nul
 
-SweepName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^\S(.*\S)?$")]
+SweepName = Annotated[
+    str, StringConstraints(min_length=1, max_length=100, pattern=r"^\S(.*\S)?$"), AfterValidator(without_nul)
+]
 
 
 class SweepRequest(SubmitRequest):

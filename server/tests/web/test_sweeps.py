@@ -7,7 +7,7 @@ import pytest
 from server.tests.web.support import ConsoleUnderTest, build_submission
 from server.tests.web.sweeping import GRID, SFT, build_sft, build_sweep, post, report, sweep
 from starforge.contract.canonical import Json, digest_json
-from starforge.contract.combinations import COMBINATIONS_AT_MOST
+from starforge.contract.combinations import COMBINATIONS_AT_MOST, PARTS_AT_MOST
 from starforge.contract.ids import is_sweep_id
 from starforge.contract.jobspec import JobSpec, digest_of
 
@@ -120,6 +120,8 @@ def test_a_trial_keeps_nothing_and_needs_no_workspace(console: ConsoleUnderTest)
         ([{"a": None}, {"a": 1}], "a value is null"),
         ([{"a": number} for number in range(COMBINATIONS_AT_MOST + 1)], "at most 200"),
         ([{str(number): 1 for number in range(17)}], "1 to 16 keys"),
+        ([{".".join("a" * (PARTS_AT_MOST + 1)): 1}], "lies in 32 maps"),
+        ([{".".join("a" * 5000): 1}], "lies in 4999 maps"),
     ],
 )
 def test_what_is_no_sweep_is_refused_by_name(
@@ -130,6 +132,19 @@ def test_what_is_no_sweep_is_refused_by_name(
     answer = post(console.client(console.add_user("ann")), body)
     assert answer.status_code == 422
     assert says in answer.text
+
+
+def test_a_key_may_lie_as_deep_as_is_said(console: ConsoleUnderTest) -> None:
+    client = console.client(console.add_user("ann"))
+    told = sweep(console, client, build_sweep([{".".join("a" * PARTS_AT_MOST): 1}]))
+    assert client.get(f"/api/v1/sweeps/{told['sweep']}").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["a\0", " a", "a\n", ""])
+def test_what_is_no_name_of_a_sweep_is_refused(console: ConsoleUnderTest, name: str) -> None:
+    console.keep_workspace()
+    answer = post(console.client(console.add_user("ann")), build_sweep(name=name))
+    assert (answer.status_code, "body.name" in answer.text) == (422, True)
 
 
 def test_values_that_only_python_takes_for_the_same_are_two_combinations(console: ConsoleUnderTest) -> None:

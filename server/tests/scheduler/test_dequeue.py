@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from sqlalchemy import select, update
+from sqlalchemy import Connection, func, select, update
 
 from server.tests.scheduler.support import FLEET, GatedFleet, Loops, Site, open_site, run
 from starforge.contract.executor import FleetView
@@ -23,7 +23,7 @@ from starforge_console.ledger.queue import list_queued, note_waiting
 from starforge_console.ledger.queue_order import list_places
 from starforge_console.ledger.queue_places import put_in_queue
 from starforge_console.ledger.share_tables import shares
-from starforge_console.ledger.tables import attempts, jobs
+from starforge_console.ledger.tables import attempts, events, jobs
 from starforge_console.ledger.views import list_attempts, load_job
 from starforge_console.scheduler.snapshots import FAULT_KNOWN_S
 from starforge_console.wakeups import job_topic
@@ -299,6 +299,30 @@ def test_what_was_said_of_a_waiting_job_is_not_written_again(tmp_path: Path) -> 
             assert (await site.job(job)).note.startswith("n1: 0 of 0 GPUs free, 1 asked for; ")
 
     run(go())
+
+
+def test_a_full_fleet_writes_no_event_and_moves_no_job(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=2)) as site:
+            await site.running()
+            waiting = [await site.submit(gpus=1 + number % 3) for number in range(20)]
+            await site.dequeue()  # one of them has room
+            await site.reconcile()
+            before = await site.ledger.read(count_changes)
+            for _ in range(5):
+                site.clock.at += 61.0
+                await site.dequeue()
+            assert await site.ledger.read(count_changes) == before
+            states = [(await site.job(job)).state for job in waiting]
+            assert states.count(JobState.QUEUED) == len(waiting) - 1
+
+    run(go())
+
+
+def count_changes(connection: Connection) -> tuple[int, int]:
+    """How many events there are, and how often jobs have changed."""
+    told = connection.execute(select(func.count()).select_from(events)).scalar_one()
+    return told, connection.execute(select(func.sum(jobs.c.version))).scalar_one()
 
 
 def test_a_note_comes_too_late_for_a_job_that_has_moved_on(tmp_path: Path) -> None:

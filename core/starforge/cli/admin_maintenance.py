@@ -35,7 +35,8 @@ def drain(reason: str | None, as_json: bool) -> None:  # noqa: FBT001 - click pa
     r"""Start nothing any more, and pause what runs.
 
     Each job is asked for a checkpoint, gives its GPUs back and waits. One that has
-    kept none starts from the beginning afterwards. Said again it changes nothing.
+    kept none starts from the beginning afterwards. Said again it pauses whatever was
+    missed, and takes another --reason.
 
     \b
     JSON: {since, by, reason, running, paused, queued}

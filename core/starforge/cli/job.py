@@ -17,7 +17,7 @@ _COMMANDS: Final = {
     "clone": LazyCommand("starforge.cli.job_clone:clone", "Make a folder with exactly the files that a job ran."),
     "pause": LazyCommand("starforge.cli.job_turns:pause", "Pause jobs; they give their GPUs back."),
     "resume": LazyCommand("starforge.cli.job_turns:resume", "Let paused jobs go on."),
-    "retry": LazyCommand("starforge.cli.job_turns:retry", "Queue a failed or stopped job again."),
+    "retry": LazyCommand("starforge.cli.job_turns:retry", "Queue failed or stopped jobs again."),
     "stop": LazyCommand("starforge.cli.job_actions:stop", "End jobs; they may write a last checkpoint."),
     "delete": LazyCommand("starforge.cli.job_actions:delete", "Remove a finished job with its logs and work."),
 }

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from starforge.cli.output import json_option, print_json
+from starforge.cli.output import json_option
 from starforge.cli.session import open_console
 from starforge.cli.several import do_each, jobs_argument
 from starforge.client.console import Console
@@ -58,25 +58,23 @@ def resume(jobs: tuple[str, ...], text: str | None, as_json: bool) -> int:  # no
 
 
 @click.command()
-@click.argument("job")
-@click.option("--note", "text", help="Why; the job's history keeps it.")
+@jobs_argument
+@click.option("--note", "text", help="Why; the history of each job keeps it.")
 @json_option
-def retry(job: str, text: str | None, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
-    r"""Queue a failed or stopped job again.
+def retry(jobs: tuple[str, ...], text: str | None, as_json: bool) -> int:  # noqa: FBT001 - click passes flags so
+    r"""Queue failed or stopped jobs again.
 
-    It is the same run with a new attempt, from its newest checkpoint, and with all
+    Each is the same run with a new attempt, from its newest checkpoint, and with all
     the retries it was submitted with. A job that succeeded is final: `sf rerun` and
-    `sf job clone` make a new one of it.
+    `sf job clone` make a new one of it. Of several jobs one that is refused keeps no
+    other; the exit code is 1 then.
 
     \b
-    JSON: {job: as `sf job ls` shows it}
+    JSON: as `sf job pause`
     """
+    request = GoOnRequest(note=text)
     with open_console() as console:
-        view = console.retry(job, GoOnRequest(note=text))
-    if as_json:
-        print_json({"job": view.model_dump(mode="json")})
-    else:
-        _say(view)
+        return do_each(jobs, lambda job: console.retry(job, request), _say, as_json=as_json)
 
 
 def _pause(console: Console, job: str, request: PauseRequest, *, may_ask: bool) -> JobView:

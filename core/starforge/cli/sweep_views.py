@@ -58,7 +58,9 @@ def ls(project: str | None, user: str | None, limit: int, as_json: bool) -> None
 def show(sweep: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     r"""Show the runs of a sweep, the best first.
 
-    The best is that of the method's primary metric; `sf methods METHOD` names it.
+    The best is that of the method's primary metric; `sf methods METHOD` names it. Of a
+    method without one, as custom/custom, the runs stand in the order of their values,
+    and `sf compare` lays them side by side.
 
     \b
     JSON: {sweep: as `sf sweep ls`, primary: {key, better} or null,
@@ -116,6 +118,8 @@ def _print_runs(detail: SweepDetail) -> None:
     print_table(("JOB", *sweep.keys, *best, "STATE", "SINCE"), rows)
     if detail.primary is not None:
         note(f"by {detail.primary.key}, {detail.primary.better} is better")
+    elif detail.runs:
+        note("the method names no metric to compare runs by; by any other: sf compare JOB JOB --metric NAME")
     gone = sweep.size - len(detail.runs)
     if gone:
         note(f"{count_of(gone, 'job')} of it {'was' if gone == 1 else 'were'} deleted")

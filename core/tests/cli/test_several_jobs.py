@@ -1,4 +1,4 @@
-"""`sf job pause`, `resume` and `stop` of several jobs: a result for each, and an exit code that tells of a refusal."""
+"""`sf job pause`, `resume`, `retry` and `stop` of several jobs: a result for each, and an exit code for refusals."""
 
 import pytest
 
@@ -50,6 +50,19 @@ def test_several_jobs_are_stopped_and_those_that_ended_stay_as_they_are(sf: Sf, 
     assert f"{ended} ended already" in done.out
     assert f"stopping {living}" in done.out
     assert [seen.path for seen in state.seen if seen.path.endswith("/stop")] == [f"/jobs/{living}/stop"]
+
+
+def test_several_jobs_are_tried_again_and_one_that_is_refused_keeps_no_other(sf: Sf, state: ConsoleState) -> None:
+    failed, stopped = submit(sf, 2)
+    state.move(failed, "FAILED", "exited_nonzero")
+    state.move(stopped, "STOPPED", "stop_confirmed")
+    done = sf("job", "retry", failed, "no-such", stopped, "--json")
+    assert done.code == 1
+    assert [(one["id"], (one["job"] or {}).get("state")) for one in done.json["jobs"]] == [
+        (failed, "QUEUED"),
+        ("no-such", None),
+        (stopped, "QUEUED"),
+    ]
 
 
 def test_a_single_job_is_answered_as_ever(sf: Sf) -> None:

@@ -139,7 +139,9 @@ def test_the_largest_sweep_is_one_request(sf: Sf) -> None:
     values = ",".join(str(number) for number in range(COMBINATIONS_AT_MOST))
     told = sf("sweep", "first", "--profile", "cpu", "-g", f"seed={values}", "--json").json
     assert len(told["jobs"]) == COMBINATIONS_AT_MOST
-    assert sf("sweep", "show", told["sweep"]).code == 0
+    shown = sf("sweep", "show", told["sweep"])
+    assert shown.code == 0
+    assert "the method names no metric to compare runs by" in shown.err
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from starforge_console.accounts.tokens import (
     make_personal_token,
     scopes_of_role,
 )
+from starforge_console.accounts.users import ADMIN
 from starforge_console.clock import Clock
 from starforge_console.domain.tokens import hash_token
 from starforge_console.errors import Forbidden, TokenRefused
@@ -132,6 +133,9 @@ def check_scope(account: Account, scope: Scope) -> None:
             f"starforge-console token create --user {account.user} --scopes read,submit,{scope.value}"
             " | sf login --server URL"
         )
+        if scope is Scope.ADMIN and account.role != ADMIN:
+            what = say("fault.no_administrator", user=account.user)
+            raise Forbidden(what, why=say("fault.for_administrators"), next_step=say("fault.ask_administrator"))
         is_admin = scope is Scope.ADMIN
         next_step = say("fault.no_scope_admin_next", command=command) if is_admin else say("fault.no_scope_next")
         raise Forbidden(

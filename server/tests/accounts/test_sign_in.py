@@ -7,18 +7,19 @@ import pytest
 from server.tests.clocks import HandClock
 from server.tests.databases import open_database
 from starforge.errors import Busy, InputError, SignInRequired, StarForgeError
-from starforge_console.accounts.sign_in import Accounts
+from starforge_console.accounts.sign_in import Accounts, check_scope
 from starforge_console.accounts.throttle import FAILURES_AT_ONCE, PEERS_AT_MOST, Throttle
 from starforge_console.accounts.tokens import (
     PERSONAL,
     Issued,
+    Scope,
     make_personal_token,
     make_sign_in_code,
     parse_scopes,
     scopes_of_role,
 )
 from starforge_console.domain.tokens import hash_token
-from starforge_console.errors import TokenRefused
+from starforge_console.errors import Forbidden, TokenRefused
 from starforge_console.ledger.accounts import Account, add_token, add_user, find_account, revoke_token
 from starforge_console.ledger.database import Database
 
@@ -178,3 +179,13 @@ def test_scopes_beyond_the_role_or_unknown_are_refused(names: list[str], role: s
 def test_a_token_lives_between_a_moment_and_ten_years(days: float) -> None:
     with pytest.raises(StarForgeError):
         make_personal_token(1, frozenset({"read"}), "test", 0.0, days)
+
+
+@pytest.mark.parametrize(("role", "next_step"), [("admin", "--scopes read,submit,admin"), ("member", "ask an")])
+def test_a_member_is_sent_to_an_administrator_and_an_administrator_to_a_token_that_may(
+    role: str, next_step: str
+) -> None:
+    account = Account(user_id=1, user="ann", role=role, active=True, scopes=frozenset({"read"}), expires_at=2.0)
+    with pytest.raises(Forbidden) as refused:
+        check_scope(account, Scope.ADMIN)
+    assert next_step in refused.value.next_step

@@ -10,6 +10,7 @@ from server.tests.web.support import ConsoleUnderTest, submit
 from starforge.contract.executor import GpuState
 from starforge.contract.fleets import FleetDetail, FleetSummary, GpuDetail, HolderView, NodeDetail
 from starforge.contract.states import Reason
+from starforge_console.ledger.stored import Store, note_stored
 from starforge_console.web.i18n.words import CHINESE, ENGLISH
 from starforge_console.web.pages.attention import list_concerns
 
@@ -100,6 +101,16 @@ def test_runs_that_are_active_come_before_those_that_ended(console: ConsoleUnder
     assert (len(runs), runs[0]) == (8, waiting)
 
 
+def test_my_queued_runs_tell_how_many_jobs_of_anybody_stand_before_them(console: ConsoleUnderTest) -> None:
+    ann, bob = console.add_user("ann"), console.add_user("bob")
+    first, second = submit(console, bob), submit(console, ann)
+    page = sign_in(console, ann).get("/overview").text
+    row = re.findall(rf'<tr id="run-{second}">.*?</tr>', page, re.DOTALL)[0]
+    assert "<small>1 job before it</small>" in row
+    row = re.findall(rf'<tr id="run-{first}">.*?</tr>', sign_in(console, bob).get("/overview").text, re.DOTALL)[0]
+    assert "<small>First in the queue</small>" in row
+
+
 def test_runs_that_have_just_ended_stay_in_sight_however_many_are_active(console: ConsoleUnderTest) -> None:
     ann = console.add_user("ann")
     ended = [submit(console, ann) for _ in range(3)]
@@ -149,9 +160,11 @@ def test_my_quotas_stand_beside_the_queue_and_on_my_account(console: ConsoleUnde
     root.put("/api/v1/admin/quotas/user/ann", json={"gpus": 4, "jobs": 1})
     job = submit(console, ann)
     begin(console, job)
+    console.ledger.write_now(lambda c: note_stored(c, job, {(Store.LOG, 1): 3 << 20}))
     for path in ("/queue", "/account"):
         page = client.get(path).text
         assert '<span class="attention">1 / 1</span>' in page
+        assert page.count("3.0\u202fMiB") + page.count("3.0\xa0MiB") == 2, "of the run, and of all together"
         assert f'<tr class="item"><td class="who"><a href="/jobs/{job}">{job}</a><small>@ann</small>' in page
 
 

@@ -13,8 +13,9 @@ from starforge.contract.states import JobState
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.listing import JobLine, search_jobs
 from starforge_console.ledger.points import search_keys
-from starforge_console.ledger.queue_order import list_shapes
+from starforge_console.ledger.queue_order import list_places_of, list_shapes
 from starforge_console.ledger.search import ACTIVE, OVER, JobSearch
+from starforge_console.ledger.tables import jobs
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.fleet_views import FleetServices, load_details
 from starforge_console.web.pages import fleet_map
@@ -44,10 +45,14 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One of the reader's runs with the metric that stands for it, where it reported one."""
+    """One of the reader's runs with the metric that stands for it, where it reported one.
+
+    `place` is where it stands in the whole queue, the first one at 1; None when it is not queued.
+    """
 
     line: JobLine
     metric: Line | None = None
+    place: int | None = None
 
 
 @router.get("/")
@@ -122,7 +127,19 @@ async def _load_runs(services: ApiServices, lines: Sequence[JobLine]) -> list[Ru
     wanted = [(job, key) for job, key in chosen.items() if key is not None]
     curves = await services.curves.curves(wanted, _POINTS) if wanted else {}
     by_job = {job: curve for (job, _), curve in curves.items()}
-    return [Run(line, _build_metric(by_job, line.job.id)) for line in await add_steps(services.series, lines)]
+    places = await _find_places(services.ledger, lines)
+    return [
+        Run(line, _build_metric(by_job, line.job.id), places.get(line.job.id))
+        for line in await add_steps(services.series, lines)
+    ]
+
+
+async def _find_places(ledger: Database, lines: Sequence[JobLine]) -> Mapping[str, int]:
+    queued = [line.job.id for line in lines if line.job.state == JobState.QUEUED]
+    if not queued:
+        return {}
+    places = await ledger.read(lambda c: list_places_of(c, jobs.c.id.in_(queued), len(queued)))
+    return {place.job: place.number for place in places}
 
 
 def _choose(points: Mapping[str, int], primary: str | None) -> str | None:

@@ -11,6 +11,7 @@ PROGRESS: Final = {
     "note.not_reached": "the launch did not reach its machine",
     "note.not_started": "it had not started yet",
     "note.overran": "its time limit of {s} s is over, and it did not end by itself",
+    "note.stuck": "it was to end by {at} UTC and has not: {node} answers, and its container is still there; look there",
     "note.late": "the attempt did not start in time",
     "note.nothing_left": "nothing of it was left when it was stopped",
     "note.starting": "starting",

@@ -1,6 +1,7 @@
 """What becomes of a job, given what its backend says: `decide` is pure, and not knowing changes nothing."""
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from starforge.contract.capsule import ExitRecord
@@ -23,6 +24,9 @@ PULL_DEADLINE_S: Final = 600.0
 
 LIMIT_SLACK_S: Final = 30.0
 """How long after time limit and grace a runner may take before the backend ends its job."""
+
+STUCK_AFTER_S: Final = 60.0
+"""How long after the grace of a stop its job is told to be stuck: its backend kills what is left 20 s after it."""
 
 LAST_STEP: Final = 2**62
 """As far as steps are counted."""
@@ -96,10 +100,8 @@ def decide(job: JobInFlight, observation: Observation, record: ExitRecord | None
             return _decide_gone(job, observation, record)
         case Seen(phase=Phase.EXITED):
             return _decide_exited(job, observation, record)
-        case Seen(phase=Phase.RUNNING):
-            return _decide_running(job, observation, now)
         case Seen():
-            return _decide_preparing(job, observation, now)
+            return _decide_living(job, observation, now)
 
 
 def end_of_fenced(job: JobInFlight) -> Reason:
@@ -107,6 +109,21 @@ def end_of_fenced(job: JobInFlight) -> Reason:
     if job.state is JobState.SUBMITTED:
         return fenced_end(job.desired, job.wished_for)
     return confirmed_end(job.desired, job.wished_for)
+
+
+def _decide_living(job: JobInFlight, seen: Seen, now: float) -> Decision:
+    is_running = seen.phase is Phase.RUNNING
+    decision = _decide_running(job, seen, now) if is_running else _decide_preparing(job, seen, now)
+    stuck = _explain_stuck(job, now)
+    return Wait(stuck) if stuck and isinstance(decision, Wait) else decision
+
+
+def _explain_stuck(job: JobInFlight, now: float) -> str:
+    """What people read of an end that its backend should have brought about long ago; empty where it is not so."""
+    if job.desired is DesiredState.RUN or job.stop_by is None or now - job.stop_by <= STUCK_AFTER_S:
+        return ""
+    at = datetime.fromtimestamp(job.stop_by, UTC)
+    return say("note.stuck", at=f"{at:%Y-%m-%d %H:%M}", node=job.attempt.target.node)
 
 
 def _decide_running(job: JobInFlight, seen: Seen, now: float) -> Decision:

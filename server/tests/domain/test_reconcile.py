@@ -62,6 +62,20 @@ def test_no_signal_changes_no_job_whatever_is_wished_and_however_long_it_lasts(
     assert isinstance(decision, Wait)
 
 
+@pytest.mark.parametrize("desired", [DesiredState.STOP, DesiredState.PAUSE])
+def test_an_end_that_does_not_come_is_told_to_be_stuck_a_minute_after_its_grace(desired: DesiredState) -> None:
+    told = Wait(
+        "it was to end by 1970-01-01 00:16 UTC and has not: n1 answers, and its container is still there; look there"
+    )
+    held = job(desired=desired, stop_by=NOW)
+    running, pulling = Seen(phase=Phase.RUNNING, at=NOW), Seen(phase=Phase.PREPARING, at=NOW)
+    assert decide(held, running, None, NOW + 60.0) == Wait("")
+    assert decide(held, running, None, NOW + 61.0) == told
+    assert decide(job(JobState.PENDING, desired=desired, stop_by=NOW), pulling, None, NOW + 61.0) == told
+    assert decide(job(JobState.PENDING, desired=desired, stop_by=NOW), running, None, NOW + 61.0) != told
+    assert decide(job(stop_by=NOW), running, None, NOW + 61.0) == Wait("")
+
+
 def test_a_running_container_moves_a_pending_job_and_leaves_a_running_one() -> None:
     seen = Seen(phase=Phase.RUNNING, at=NOW)
     moved = decide(job(JobState.PENDING), seen, None, NOW)

@@ -18,6 +18,7 @@ from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
 from starforge_console.domain.wishes import Wish
 from starforge_console.jobs.deleted import put_aside
+from starforge_console.jobs.one_by_one import OneByOne
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.endings import hurry_cleanup, list_unclean_of
@@ -50,6 +51,7 @@ class JobControl:
     clock: Clock
     wakeups: Wakeups
     storage_root: Path
+    one_by_one: OneByOne
 
     async def stop(self, account: Account, job_id: str, request: StopRequest | None = None) -> None:
         """Ask for the job's end; fine when it has ended or is stopping.
@@ -99,16 +101,20 @@ class JobControl:
         check_owner(account, record.user_id, say("act.delete_job", job=job_id))
         if has_ended_for_good(record.state, record.retry_at):
             await self._clean_up_now(JobId(job_id))
-        attempts = await self.ledger.read(lambda c: list_deletable(c, JobId(job_id)))
-        workspace = await self.ledger.read(lambda c: find_workspace(c, JobId(job_id)))
+        async with self.one_by_one.of(job_id):
+            await self._delete(JobId(job_id))
+        self.wakeups.notify(job_topic(job_id), DELETIONS)
+
+    async def _delete(self, job_id: JobId) -> None:
+        attempts = await self.ledger.read(lambda c: list_deletable(c, job_id))
+        workspace = await self.ledger.read(lambda c: find_workspace(c, job_id))
         # The record goes last: where anything before it fails, the job is still there to be deleted again.
-        await self._put_aside(JobId(job_id))
+        await self._put_aside(job_id)
         await self.series.write(lambda c: delete_series(c, job_id, attempts))
         await self.logs.remove_logs(attempts)
         if workspace is not None:
             await self.blobs.find_size(workspace)  # from now on nothing may refer to it: its time begins
-        await self.ledger.write(lambda c: delete_job(c, JobId(job_id)))
-        self.wakeups.notify(job_topic(job_id), DELETIONS)
+        await self.ledger.write(lambda c: delete_job(c, job_id))
 
     async def _clean_up_now(self, job_id: JobId) -> None:
         """Let the job's ended containers be kept no longer, and wait a moment until they are gone."""

@@ -17,6 +17,7 @@ from starforge_console.accounts.tokens import Scope
 from starforge_console.clock import Clock
 from starforge_console.domain.progress import Loss, find_loss
 from starforge_console.domain.wishes import Wish
+from starforge_console.jobs.one_by_one import OneByOne
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.jobs import load_spec
@@ -35,6 +36,7 @@ class JobTurns:
     catalog: Mapping[str, Recipe]
     clock: Clock
     wakeups: Wakeups
+    one_by_one: OneByOne
 
     async def pause(self, account: Account, job_id: str, request: PauseRequest) -> None:
         """Ask for the job's pause; fine when it is paused or pausing.
@@ -91,10 +93,11 @@ class JobTurns:
             Unavailable: the job was being moved at that moment.
 
         """
-        await self._check(account, job_id, say("act.retry_job", job=job_id))
-        retries = (await self._load_spec(job_id)).spec.lifecycle.retries
-        note = request.note or say("note.retried_by", user=account.user)
-        await self.ledger.write(lambda c: wish_retry(c, JobId(job_id), retries, self._guard(), note))
+        async with self.one_by_one.of(job_id):
+            await self._check(account, job_id, say("act.retry_job", job=job_id))
+            retries = (await self._load_spec(job_id)).spec.lifecycle.retries
+            note = request.note or say("note.retried_by", user=account.user)
+            await self.ledger.write(lambda c: wish_retry(c, JobId(job_id), retries, self._guard(), note))
         self._notify(job_id)
 
     async def find_loss(self, job_id: str) -> Loss | None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Final, Protocol
 
 from fastapi import Depends, Request
@@ -30,6 +30,7 @@ from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.ingest.presence import Presence
 from starforge_console.jobs.control import JobControl
 from starforge_console.jobs.maintenance import MaintenanceControl
+from starforge_console.jobs.one_by_one import OneByOne
 from starforge_console.jobs.queue_places import QueuePlaces
 from starforge_console.jobs.sweeps import SweptJobs
 from starforge_console.jobs.turns import JobTurns
@@ -132,6 +133,7 @@ class ApiServices:
     settings: ConsoleSettings
     metrics: CollectorRegistry
     webhooks: Webhooks
+    one_by_one: OneByOne = field(default_factory=OneByOne)
 
     @property
     def people(self) -> People:
@@ -159,6 +161,7 @@ class ApiServices:
             clock=self.clock,
             wakeups=self.wakeups,
             storage_root=self.settings.storage_root,
+            one_by_one=self.one_by_one,
         )
 
     @property
@@ -179,7 +182,13 @@ class ApiServices:
     @property
     def turns(self) -> JobTurns:
         """Pauses jobs and lets them go on."""
-        return JobTurns(ledger=self.ledger, catalog=self.catalog, clock=self.clock, wakeups=self.wakeups)
+        return JobTurns(
+            ledger=self.ledger,
+            catalog=self.catalog,
+            clock=self.clock,
+            wakeups=self.wakeups,
+            one_by_one=self.one_by_one,
+        )
 
 
 async def services_of(request: Request) -> ApiServices:

@@ -1,22 +1,30 @@
 """What becomes of a deleted job's files: out of sight at once, removed afterwards, whenever the console is killed."""
 
 import asyncio
+import math
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from server.tests.web.lives import run_to_end
-from server.tests.web.support import ConsoleUnderTest, submit
+from server.tests.web.support import ConsoleUnderTest, Logs, submit
 from starforge.containers.storage import MARK_FILE
 from starforge.contract.ids import JobId
+from starforge.contract.states import Reason
+from starforge.contract.turns import GoOnRequest
+from starforge.errors import NotFound
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.assembly.removal import RemovalCut, remove_tree
 from starforge_console.jobs.deleted import AGAIN_S, IDLE_S, DeletedRuns, put_aside
+from starforge_console.ledger.accounts import Account, find_user
+from starforge_console.web.deps import ApiServices
 
 FILES = 3000
 
@@ -61,6 +69,46 @@ def test_a_deleted_job_is_gone_at_once_and_its_files_afterwards(console: Console
     assert asyncio.run(remover(console).run_once()) == IDLE_S
     assert list(storage_of(console).deleted.iterdir()) == []
     assert len(list((console.run_folder(other) / "out").iterdir())) == 20
+
+
+class RetriedLogs(Logs):
+    """Logs of a job that somebody lets run again while they are removed."""
+
+    services: ApiServices
+    account: Account
+    job: JobId
+    retry: "asyncio.Task[None] | None" = None
+
+    async def remove_logs(self, attempts: Sequence[str]) -> None:
+        await super().remove_logs(attempts)
+        self.retry = asyncio.create_task(self.services.turns.retry(self.account, self.job, GoOnRequest()))
+        await asyncio.wait([self.retry], timeout=0.5)
+
+
+def test_a_job_that_is_being_deleted_is_not_begun_anew_without_its_files(console: ConsoleUnderTest) -> None:
+    job = submit(console, console.add_user("ann"))
+    run_to_end(console, job, Reason.EXITED_NONZERO)
+    make_run(console.run_folder(job))
+    logs = RetriedLogs()
+    logs.services = services = replace(console.services, logs=logs)
+    logs.account = account = Account(
+        user_id=console.ledger.read_now(lambda c: find_user(c, "ann")) or 0,
+        user="ann",
+        role="member",
+        active=True,
+        scopes=frozenset({"read", "submit"}),
+        expires_at=math.inf,
+    )
+    logs.job = job
+
+    async def go() -> None:
+        await services.jobs.delete(account, job)
+        assert logs.retry is not None
+        with pytest.raises(NotFound):
+            await asyncio.wait_for(logs.retry, 20)
+
+    asyncio.run(go())
+    assert console.client(console.add_user("bob")).get(f"/api/v1/jobs/{job}").status_code == 404
 
 
 def test_a_job_that_was_put_aside_before_a_kill_is_deleted_again(console: ConsoleUnderTest) -> None:

@@ -15,6 +15,7 @@ COMBINATIONS_AT_MOST: Final = 200
 KEYS_AT_MOST: Final = 16
 PARTS_AT_MOST: Final = 32
 """So many names one key has with its dots: each is a map, and no document is read that is nested without end."""
+_NAMED_AT_MOST: Final = 3
 
 
 def check_key(key: str) -> str:
@@ -109,3 +110,12 @@ def describe_combination(combination: Mapping[str, Json]) -> str:
         for key, value in combination.items()
     )
     return " ".join(f"{key}={value}" for key, value in shown)
+
+
+def describe_some(having: Sequence[Mapping[str, Json]], count: int) -> str:
+    """Which of `count` combinations something is said of, the first ones by their values; empty where it is all."""
+    if len(having) == count:
+        return ""
+    named = "; ".join(map(describe_combination, having[:_NAMED_AT_MOST]))
+    more = f"; and {len(having) - _NAMED_AT_MOST} more" if len(having) > _NAMED_AT_MOST else ""
+    return f"{len(having)} of {count} combinations: {named}{more}"

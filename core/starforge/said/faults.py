@@ -3,7 +3,11 @@
 from typing import Final
 
 FAULTS: Final = {
+    "fault.no_job": "there is no job {job}",
+    "fault.no_job_next": "'sf job ls' lists the jobs",
     "fault.job_is": "job {job} is {state}",
+    "fault.not_queued_why": "only a queued job has a place in the queue",
+    "fault.not_queued_next": "'sf job ls --state QUEUED' lists those",
     "fault.moving": "job {job} was being moved at that moment",
     "fault.moving_next": "send it again",
     "fault.final": "a job that succeeded is final",

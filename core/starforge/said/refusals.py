@@ -25,6 +25,7 @@ REFUSALS: Final = {
     "refusal.user_inactive_next": "ask an administrator",
     "refusal.scope": "the token of {user} may not submit",
     "refusal.scope_why": "its scopes are {scopes}",
+    "refusal.no_scopes": "none",
     "refusal.scope_next": "sign in with a token that has the scope 'submit'",
     "refusal.secret": "the user {user} has no secret {name}",
     "refusal.secret_why": "a job is given secrets of whoever submits it, and of nobody else",

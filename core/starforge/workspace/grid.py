@@ -9,7 +9,7 @@ from starforge.contract.combinations import (
     KEYS_AT_MOST,
     are_same,
     count_combinations,
-    describe_combination,
+    describe_some,
     find_inside,
     list_combinations,
 )
@@ -27,7 +27,6 @@ Grid = Mapping[str, Sequence[Json]]
 OPTION: Final = "-g"
 _SECTION: Final = "hyperparameters"
 _SHOWN: Final = 100
-_NAMED_AT_MOST: Final = 3
 
 
 def parse_grid(texts: Sequence[str]) -> Grid:
@@ -134,8 +133,5 @@ def _parse_values(text: str) -> tuple[str, Sequence[Json]]:
 
 def _describe_fault(fault: Fault, having: Sequence[Mapping[str, Json]], count: int) -> str:
     told = f"{fault.place}: {fault.message}{f' ({fault.hint})' if fault.hint else ''}"
-    if len(having) == count:
-        return told
-    named = "; ".join(describe_combination(one) for one in having[:_NAMED_AT_MOST])
-    more = f"; and {len(having) - _NAMED_AT_MOST} more" if len(having) > _NAMED_AT_MOST else ""
-    return f"{told}, in {len(having)} of {count} combinations: {named}{more}"
+    some = describe_some(having, count)
+    return f"{told}, in {some}" if some else told

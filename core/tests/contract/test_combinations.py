@@ -9,6 +9,7 @@ from starforge.contract.combinations import (
     are_same,
     count_combinations,
     describe_combination,
+    describe_some,
     find_inside,
     find_values,
     list_combinations,
@@ -79,3 +80,16 @@ def test_sweeps_have_ids_of_their_own() -> None:
     assert all(is_sweep_id(new_sweep_id()) for _ in range(50))
     assert not is_job_id(new_sweep_id())
     assert not is_sweep_id(new_job_id())
+
+
+@pytest.mark.parametrize(
+    ("having", "text"),
+    [
+        (1, "1 of 5 combinations: n=0"),
+        (3, "3 of 5 combinations: n=0; n=1; n=2"),
+        (4, "4 of 5 combinations: n=0; n=1; n=2; and 1 more"),
+        (5, ""),
+    ],
+)
+def test_the_first_of_some_combinations_are_named_and_none_where_it_is_all(having: int, text: str) -> None:
+    assert describe_some([{"n": number} for number in range(having)], 5) == text

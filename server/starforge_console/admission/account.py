@@ -34,7 +34,7 @@ class AccountGate:
                     code="scope_missing",
                     gate=self.name,
                     what=say("refusal.scope", user=account.user),
-                    why=say("refusal.scope_why", scopes=", ".join(sorted(account.scopes)) or say("refusal.no_digest")),
+                    why=say("refusal.scope_why", scopes=", ".join(sorted(account.scopes)) or say("refusal.no_scopes")),
                     next_step=say("refusal.scope_next"),
                 )
             )

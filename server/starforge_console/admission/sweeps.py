@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from starforge.contract.api import AdmissionRecord, RefusalView
 from starforge.contract.canonical import Json, digest_bytes
-from starforge.contract.combinations import describe_combination
+from starforge.contract.combinations import describe_some
 from starforge.contract.ids import Digest, SweepId, new_job_id, new_sweep_id
 from starforge.contract.jobspec import count_settings, digest_of
 from starforge.contract.sweeps import SweepRecord, SweepRequest, SweptJob, build_submission
@@ -29,7 +29,6 @@ from starforge_console.wakeups import INPUTS, QUEUE
 KEPT_BYTES: Final = 32 << 20
 KEPT_VALUES: Final = 200_000
 """What all specs of a sweep hold together, with what is kept beside them."""
-_NAMED_AT_MOST: Final = 3
 
 
 class _Swept(NamedTuple):
@@ -160,11 +159,8 @@ def _gather_refusals(swept: Sequence[_Swept], decided: Sequence[AdmissionRecord]
 
 def _name_some(found: Sequence[_Swept], count: int) -> str:
     """Which combinations something is said of; nothing where it is all of them."""
-    if len(found) == count:
-        return ""
-    named = "; ".join(describe_combination(one.combination) for one in found[:_NAMED_AT_MOST])
-    more = f"; and {len(found) - _NAMED_AT_MOST} more" if len(found) > _NAMED_AT_MOST else ""
-    return f" ({len(found)} of {count} combinations: {named}{more})"
+    some = describe_some([one.combination for one in found], count)
+    return f" ({some})" if some else ""
 
 
 def _build_jobs(swept: Sequence[_Swept], decided: Sequence[AdmissionRecord], snapshot: Snapshot) -> tuple[NewJob, ...]:

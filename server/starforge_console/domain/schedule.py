@@ -24,12 +24,15 @@ from starforge_console.domain.reservation import (
 )
 from starforge_console.domain.waiting import WaitReason, describe_waiting, explain_nowhere, explain_unserved
 
+# Equal pools and inputs of a queue are one object mostly. They are told apart by `id`, which costs less than to compare
+# them, and which nothing else gets as long as the pass holds the jobs; of equal ones that are two, each is decided on.
 _Shape = tuple[str | None, int, float | None, frozenset[str]]
-"""What decides a job's place: its fleet, which pools (equal ones of a queue are one object mostly), its time limit
-where fleets require one, and the fleets that are closed for it."""
+"""What decides a job's place: its fleet, which pools, its time limit where fleets require one, and the fleets that are
+closed for it."""
 
 _Kind = tuple[int, str | None, int, int, float, float | None]
-"""What makes jobs wait alike: user, fleet, which pools and inputs, grace and time limit."""
+"""What makes jobs wait alike: user, fleet, which pools and inputs, grace and time limit. A rule that looks at anything
+else of a job belongs here, or jobs wait for what holds another one."""
 
 
 class Start(NamedTuple):
@@ -51,7 +54,7 @@ class Waits(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All that decides a pass, as it was at one moment.
+    """All that decides a pass, as it was at one moment. `starforge_console.scheduler.rest` compares each part of it.
 
     Attributes:
         queued: The jobs that may start now, in any order.
@@ -63,7 +66,8 @@ class Snapshot:
         usage: What quotas limit, and what is held under them.
         faulty: Machines that ended an earlier attempt of a job: others are preferred for it.
         name_attempt: Makes the id of a job's attempt with this number.
-        explain_hold: Why a job may not start wherever there is room; empty when it may. The same for all of one kind.
+        explain_hold: Why a job may not start wherever there is room; empty when it may. It looks at no more of a job
+            than user, fleet, pools, inputs, grace and time limit: jobs that are alike in these wait alike.
         find_closed: The fleets, of those that a job does not name, where it may not start now; likewise.
 
     """

@@ -92,18 +92,10 @@ class Refuse:
     next_step: str
 
 
-def find_left_s(stop_by: float | None, grace_s: float | None, now: float) -> float:
-    """What is left of a stop's time: until `stop_by`, and however the clock was set, no more than it was given.
-
-    None of `grace_s` is a stop of a time when that was not kept.
-    """
-    left_s = 0.0 if stop_by is None else max(0.0, stop_by - now)
-    return left_s if grace_s is None else min(left_s, grace_s)
-
+Answer: TypeAlias = Nothing | Ask | AtOnce | StayAsItIs | GoOnAfter | Refuse
 
 _FINAL: Final = Refuse(say("fault.final"), say("fault.final_next"))
 _STOPPING: Final = Refuse(say("fault.stopping"), say("fault.stopping_next"))
-Answer: TypeAlias = Nothing | Ask | AtOnce | StayAsItIs | GoOnAfter | Refuse
 
 
 def decide_wish(job: Standing, wish: Wish) -> Answer:
@@ -136,6 +128,15 @@ def decide_retry_by_user(job: Standing) -> Answer:
     if job.state is JobState.PAUSED:
         return Refuse(say("fault.paused_not_ended"), say("fault.paused_not_ended_next"))
     return Refuse(say("fault.not_retried"), say("fault.not_retried_next"))
+
+
+def find_left_s(stop_by: float | None, grace_s: float | None, now: float) -> float:
+    """What is left of a stop's time: until `stop_by`, and however the clock was set, no more than it was given.
+
+    `grace_s` is None of a stop that was wished before it was kept.
+    """
+    left_s = 0.0 if stop_by is None else max(0.0, stop_by - now)
+    return left_s if grace_s is None else min(left_s, grace_s)
 
 
 def confirmed_end(desired: DesiredState, wished_for: Reason | None) -> Reason:

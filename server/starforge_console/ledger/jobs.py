@@ -9,13 +9,14 @@ from sqlalchemy import Connection, delete, insert, select
 from starforge.contract.ids import AttemptId, Digest, JobId
 from starforge.contract.launch import PoolRequest
 from starforge.contract.states import Reason, has_ended_for_good
-from starforge.errors import Conflict, NotFound
+from starforge.errors import Conflict
 from starforge.said.sentence import say
 from starforge_console.domain.inputs import START, CheckpointInput, JobInputs
 from starforge_console.ledger.fleets import is_deleted
 from starforge_console.ledger.inputs import list_starting_from, write_inputs
 from starforge_console.ledger.kept_tables import diagnoses, idempotency, removals
 from starforge_console.ledger.lineages import Lineage, keep_lineage
+from starforge_console.ledger.missing import refuse_missing_job
 from starforge_console.ledger.moves import enter
 from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.removals import is_checkpoint_removed
@@ -125,7 +126,7 @@ def load_spec(connection: Connection, job_id: JobId) -> str:
     """The spec of the job as JSON. Raises NotFound."""
     spec = connection.execute(select(jobs.c.spec).where(jobs.c.id == job_id)).scalar()
     if spec is None:
-        raise NotFound(f"there is no job {job_id}", next_step="`sf job ls` lists them")
+        raise refuse_missing_job(job_id)
     return str(spec)
 
 
@@ -144,7 +145,7 @@ def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
     """
     row = connection.execute(select(jobs.c.state, jobs.c.retry_at).where(jobs.c.id == job_id)).first()
     if row is None:
-        raise NotFound(say("fault.no_job", job=job_id), next_step=say("fault.no_job_next"))
+        raise refuse_missing_job(job_id)
     if not has_ended_for_good(row.state, row.retry_at):
         raise Conflict(
             f"job {job_id} is {row.state}", why="only a job that has ended can be deleted", next_step="stop it first"

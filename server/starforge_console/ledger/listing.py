@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Row, Select, func, or_, select
 from starforge.contract.canonical import Json
 from starforge.contract.combinations import find_values
 from starforge.contract.states import JobState
-from starforge.errors import NotFound
-from starforge.said.sentence import read_said, say
+from starforge.said.sentence import read_said
+from starforge_console.ledger.missing import refuse_missing_job
 from starforge_console.ledger.notes import read_note
 from starforge_console.ledger.search import ACTIVE, ENDED_STATES, JobSearch, apply_search, is_active
 from starforge_console.ledger.sweep_tables import sweeps
@@ -73,7 +73,7 @@ def load_line(connection: Connection, job_id: str) -> JobLine:
     """One job. Raises NotFound."""
     line = load_lines(connection, [job_id]).get(job_id)
     if line is None:
-        raise NotFound(say("fault.no_job", job=repr(job_id)), next_step=say("fault.no_job_next"))
+        raise refuse_missing_job(job_id)
     return line
 
 

@@ -24,6 +24,7 @@ from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.tables import attempt_outputs, attempts, jobs
 from starforge_console.ledger.waits import write_waits
 
+# Each changes together with the version, or is one by which `starforge_console.ledger.queue_memory` knows the change.
 _NARROW: Final = select(
     *(jobs.c.id, jobs.c.version, jobs.c.fleet, jobs.c.priority, jobs.c.submitted_at, jobs.c.reason),
     *(jobs.c.state_since, jobs.c.attempt_number + 1, jobs.c.pools, jobs.c.note, jobs.c.user_id, jobs.c.inputs),
@@ -86,7 +87,10 @@ def list_faulty_nodes(connection: Connection, among: Sequence[JobId], since: flo
 
 
 def note_waiting(connection: Connection, notes: Sequence[tuple[QueuedJob, Sequence[WaitReason]]]) -> None:
-    """Show beside each queued job why it waits; jobs that have moved on are left as they are."""
+    """Show beside each queued job why it waits; jobs that have moved on are left as they are.
+
+    Their versions stay: whoever remembers the queue is the only one to call this, and notes the same there.
+    """
     # Most jobs of a long queue wait for the same: each list is written down once.
     texts = {id(why): _write_waiting(why) for _, why in notes}
     waiting = (

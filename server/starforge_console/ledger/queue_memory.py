@@ -11,7 +11,8 @@ from starforge_console.domain.job import QueuedJob
 from starforge_console.ledger.queue import list_queued
 from starforge_console.ledger.tables import jobs
 
-# Whatever else a pass looks at of a queued job changes together with its version, but for the note of why it waits.
+# Whatever else a pass looks at of a queued job changes together with its version, but for the note of why it waits,
+# which the reader itself writes and tells by `RememberedQueue.note`.
 # The state is part of the statement, not a value beside it: else the index of queued jobs is not taken.
 _CHANGES: Final = select(jobs.c.id, jobs.c.version, jobs.c.ahead, jobs.c.passed).where(
     jobs.c.state == literal(JobState.QUEUED.value, literal_execute=True)

@@ -5,8 +5,9 @@ from sqlalchemy import Connection, func, select, update
 from starforge.contract.ids import JobId
 from starforge.contract.queue import QueueMove
 from starforge.contract.states import JobState
-from starforge.errors import Conflict, NotFound
+from starforge.errors import Conflict
 from starforge.said.sentence import say
+from starforge_console.ledger.missing import refuse_missing_job
 from starforge_console.ledger.moves import note_timeline
 from starforge_console.ledger.tables import jobs
 
@@ -21,10 +22,10 @@ def put_in_queue(connection: Connection, job_id: JobId, to: QueueMove, by: str, 
     """
     row = connection.execute(select(jobs.c.state, jobs.c.ahead).where(jobs.c.id == job_id)).first()
     if row is None:
-        raise NotFound(say("fault.no_job", job=job_id), next_step=say("fault.no_job_next"))
+        raise refuse_missing_job(job_id)
     if row.state != JobState.QUEUED.value:
         raise Conflict(
-            say("fault.not_queued", job=job_id, state=row.state),
+            say("fault.job_is", job=job_id, state=row.state),
             why=say("fault.not_queued_why"),
             next_step=say("fault.not_queued_next"),
         )

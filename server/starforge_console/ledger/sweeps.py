@@ -30,7 +30,7 @@ class NewSweep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepRecord:
+class KeptSweep:
     """A sweep, and how many of its jobs are in each state."""
 
     id: SweepId
@@ -107,7 +107,7 @@ def find_swept(connection: Connection, key: SubmitKey, size: int) -> SweepId | N
     return SweepId(row.sweep)
 
 
-def load_sweep(connection: Connection, sweep: str) -> SweepRecord:
+def load_sweep(connection: Connection, sweep: str) -> KeptSweep:
     """One sweep. Raises NotFound."""
     row = connection.execute(_query().where(sweeps.c.id == sweep)).first()
     if row is None:
@@ -115,7 +115,7 @@ def load_sweep(connection: Connection, sweep: str) -> SweepRecord:
     return _complete(connection, [row])[0]
 
 
-def list_sweeps(connection: Connection, wanted: SweepSearch, limit: int) -> list[SweepRecord]:
+def list_sweeps(connection: Connection, wanted: SweepSearch, limit: int) -> list[KeptSweep]:
     """At most `limit` of the sweeps that are wanted, newest first."""
     query = _query()
     if wanted.user is not None:
@@ -139,7 +139,7 @@ def _query() -> Select[Any]:
     return select(sweeps, users.c.name.label("user")).join(users, users.c.id == sweeps.c.user_id)
 
 
-def _complete(connection: Connection, rows: Sequence[Row[Any]]) -> list[SweepRecord]:
+def _complete(connection: Connection, rows: Sequence[Row[Any]]) -> list[KeptSweep]:
     mine = jobs.c.sweep.in_([row.id for row in rows])
     counted = connection.execute(
         select(jobs.c.sweep, jobs.c.state, func.count().label("jobs"), func.count(jobs.c.retry_at).label("retried"))
@@ -152,7 +152,7 @@ def _complete(connection: Connection, rows: Sequence[Row[Any]]) -> list[SweepRec
         states[one.sweep][one.state] = one.jobs
         active[one.sweep] += one.retried if one.state in ENDED_STATES else one.jobs
     return [
-        SweepRecord(
+        KeptSweep(
             id=SweepId(row.id),
             name=row.name,
             experiment=row.experiment,

@@ -8,10 +8,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, select
 
 from starforge.contract.states import JobState
-from starforge.errors import NotFound
-from starforge.said.sentence import say
 from starforge_console.domain.retention import Kind
 from starforge_console.ledger.kept_tables import removals
+from starforge_console.ledger.missing import refuse_missing_job
 from starforge_console.ledger.notes import read_note
 from starforge_console.ledger.pools import count_nodes, read_pools
 from starforge_console.ledger.secrets import SecretRecord, list_given
@@ -110,7 +109,7 @@ def load_job(connection: Connection, job_id: str) -> JobRecord:
     """One job. Raises NotFound."""
     row = connection.execute(_job_query().where(jobs.c.id == job_id)).first()
     if row is None:
-        raise NotFound(say("fault.no_job", job=repr(job_id)), next_step=say("fault.no_job_next"))
+        raise refuse_missing_job(job_id)
     return _job(row)
 
 
@@ -122,7 +121,7 @@ def load_documents(connection: Connection, job_id: str) -> JobDocuments:
         )
     ).first()
     if row is None:
-        raise NotFound(say("fault.no_job", job=repr(job_id)), next_step=say("fault.no_job_next"))
+        raise refuse_missing_job(job_id)
     return JobDocuments(**row._mapping)  # noqa: SLF001 - the documented way to a row's names
 
 
@@ -142,7 +141,7 @@ def load_nodes(connection: Connection, job_id: str) -> int:
     """On how many nodes the job runs. Raises NotFound."""
     pools = connection.execute(select(jobs.c.pools).where(jobs.c.id == job_id)).scalar()
     if pools is None:
-        raise NotFound(say("fault.no_job", job=repr(job_id)), next_step=say("fault.no_job_next"))
+        raise refuse_missing_job(job_id)
     return count_nodes(read_pools(pools))
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Row, select, update
 
 from starforge.contract.ids import JobId
 from starforge.contract.states import DesiredState, JobState, Reason
-from starforge.errors import Conflict, NotFound, Unavailable
+from starforge.errors import Conflict, Unavailable
 from starforge.said.sentence import say
 from starforge_console.domain.wishes import (
     Answer,
@@ -23,6 +23,7 @@ from starforge_console.domain.wishes import (
     decide_retry_by_user,
     decide_wish,
 )
+from starforge_console.ledger.missing import refuse_missing_job
 from starforge_console.ledger.moves import Change, Guard, JobRef, move, note_timeline
 from starforge_console.ledger.tables import jobs
 
@@ -126,7 +127,7 @@ def _keep(connection: Connection, row: Row[Any], values: Mapping[str, Any], guar
 def _load(connection: Connection, job_id: JobId) -> Row[Any]:
     row = connection.execute(select(jobs).where(jobs.c.id == job_id)).first()
     if row is None:
-        raise NotFound(say("fault.no_job", job=job_id), next_step=say("fault.no_job_next"))
+        raise refuse_missing_job(job_id)
     return row
 
 

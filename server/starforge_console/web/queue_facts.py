@@ -1,10 +1,10 @@
 """What is told beside the queue, as messages: the caller's own jobs, whose turn it is, promises, and what is closed."""
 
 from datetime import datetime
-from typing import Final
 
 from starforge.contract.queue import PromiseView, QueueEntry, QueueList, ShareView
 from starforge.said.sentence import Said
+from starforge_console.domain.gpu_hours import HOUR_S
 from starforge_console.domain.reservation import PASSED_AT_MOST
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.listing import JobLine
@@ -13,8 +13,6 @@ from starforge_console.ledger.queue_order import Place
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.views import build_job
 from starforge_console.web.windows import show_window
-
-_HOUR_S: Final = 3600.0
 
 
 async def add_facts(services: ApiServices, account: Account, queue: QueueList) -> QueueList:
@@ -43,8 +41,8 @@ def _build_share(one: ShareLine) -> ShareView:
         user=one.user,
         team=one.team,
         jobs=one.jobs,
-        gpu_hours=round(one.user_gpu_s / _HOUR_S, 2),
-        team_gpu_hours=round(one.team_gpu_s / _HOUR_S, 2),
+        gpu_hours=round(one.user_gpu_s / HOUR_S, 2),
+        team_gpu_hours=round(one.team_gpu_s / HOUR_S, 2),
     )
 
 

@@ -21,15 +21,7 @@ from starforge.contract.sweeps import (
     SweepView,
 )
 from starforge_console.ledger.listing import load_lines
-from starforge_console.ledger.sweeps import (
-    SweepRecord as KeptSweep,
-)
-from starforge_console.ledger.sweeps import (
-    SweepSearch,
-    list_sweeps,
-    list_swept_jobs,
-    load_sweep,
-)
+from starforge_console.ledger.sweeps import KeptSweep, SweepSearch, list_sweeps, list_swept_jobs, load_sweep
 from starforge_console.web.compare import build_compared
 from starforge_console.web.cursors import decode_place, encode_place, refuse_cursor
 from starforge_console.web.deps import ApiServices, Reader, Services, Submitter

@@ -192,6 +192,31 @@ def test_the_same_snapshot_is_decided_alike_twice(jobs: list[tuple[int, str | No
     assert sorted(one.job.id for one in first) == sorted(fleet.queue), "a job without a decision, or with two"
 
 
+@settings(deadline=None, max_examples=200)
+@given(
+    jobs=st.lists(st.tuples(st.integers(1, 2), st.sampled_from([1.0, 50.0]), st.integers(1, 2)), min_size=4),
+    limited=st.booleans(),
+    most=st.sampled_from([None, 1, 2]),
+)
+def test_jobs_that_are_alike_are_decided_on_as_each_by_itself(
+    jobs: list[tuple[int, float, int]], *, limited: bool, most: int | None
+) -> None:
+    fleet = Fleet.of(build_node("a", 2), build_node("b", 1), limited=limited)
+    usage = Usage(Quotas(limits={Holder("user", "ada"): Limit(jobs=most)}, members={1: Member("ada", None)}))
+    alike = [queued(number, gpus, lasts_s=lasts_s, user_id=user) for number, (gpus, lasts_s, user) in enumerate(jobs)]
+    fill(fleet, *alike)
+    together = places(fleet, usage)
+    # Pools and inputs that are equal and not the same are not known to be alike.
+    fill(fleet, *(job._replace(pools=tuple(map(replace, job.pools)), inputs={}) for job in alike))
+    assert places(fleet, usage) == together
+
+
+def places(fleet: Fleet, usage: Usage) -> dict[str, str | None]:
+    """On which machine each job starts; None where it waits."""
+    starts, waits = decide(fleet, usage=usage)
+    return {one.job.id: one.target.node for one in starts} | {one.job.id: None for one in waits}
+
+
 @settings(deadline=None)
 @given(JOBS, st.integers(0, 10))
 def test_nobody_starts_later_than_it_was_promised(jobs: list[tuple[int, str | None, int, int]], late: int) -> None:

@@ -1,6 +1,7 @@
 """A pass in which nothing is different asks nobody for room; whatever is different is decided on at once."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from server.tests.scheduler.support import FLEET, GatedFleet, Loops, Site, open_
 from starforge.contract.executor import FleetView, NoRoom, PlacementAsk, Target
 from starforge.contract.states import JobState
 from starforge_console.domain.inputs import HubInput, HubRef
-from starforge_console.domain.opening import KeptWindow, WindowOf
+from starforge_console.domain.opening import KeptWindow, WindowOf, Windows
 from starforge_console.domain.quota import USER, Holder
+from starforge_console.domain.schedule import Snapshot
 from starforge_console.domain.waiting import WaitReason
 from starforge_console.domain.window_syntax import parse_window
 from starforge_console.ledger.inputs import write_inputs
@@ -22,9 +24,13 @@ from starforge_console.ledger.queue_places import put_in_queue
 from starforge_console.ledger.quotas import change_parts
 from starforge_console.ledger.tables import jobs
 from starforge_console.ledger.windows import WindowLine, put_window
-from starforge_console.scheduler.rest import RESTS_AT_MOST_S
+from starforge_console.scheduler.rest import RESTS_AT_MOST_S, build_basis
 
 MODEL = HubInput(HubRef("model", "a/b", "main"), "0" * 40)
+
+
+BESIDE_THE_SNAPSHOT = {"now", "name_attempt", "explain_hold", "find_closed"}
+"""The time; how attempts are named; and what windows, maintenance and inputs say, which the basis has as they are."""
 
 
 class AskedFleet(GatedFleet):
@@ -35,6 +41,16 @@ class AskedFleet(GatedFleet):
     def place(self, ask: PlacementAsk, view: FleetView) -> Target | NoRoom:
         self.asked += 1
         return super().place(ask, view)
+
+
+class Unlike(list[object]):
+    """Is empty, and equal to nothing but itself."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:  # type: ignore[override]  # a list has none
+        return id(self)
 
 
 async def count_asked(site: Site) -> int:
@@ -96,6 +112,16 @@ def test_a_pass_decides_again_once_anything_is_different(
             assert await count_asked(site) > 0
 
     run(go())
+
+
+@pytest.mark.parametrize("part", sorted({one.name for one in fields(Snapshot)} - BESIDE_THE_SNAPSHOT))
+def test_every_part_of_a_snapshot_is_compared(part: str) -> None:
+    def basis(snapshot: Snapshot) -> object:
+        return build_basis(snapshot, Windows(), None, lambda _inputs: ())
+
+    snapshot = Snapshot(queued=[], views={}, place={})
+    assert basis(replace(snapshot)) == basis(snapshot)
+    assert basis(replace(snapshot, **{part: Unlike()})) != basis(snapshot)  # type: ignore[arg-type]  # any part
 
 
 def test_a_job_that_finds_no_room_is_asked_about_once_while_nothing_changes(tmp_path: Path) -> None:

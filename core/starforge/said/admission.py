@@ -9,6 +9,7 @@ ADMISSION: Final = {
     "admission.unlimited": "none is set: it is not placed in {fleets}",
     "admission.holds": "{holder} holds {gpus}",
     "admission.waits": "it waits in the queue: {why}",
+    "admission.waits_closed": "it waits in the queue for its time windows ({windows}): it may start {at}",
     "admission.none_binds": "none binds it",
     "admission.open": "open",
     "admission.never_opens": (

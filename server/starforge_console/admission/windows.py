@@ -28,5 +28,5 @@ class WindowsGate:
             return Verdict(against=against, warnings=(never,))
         if start > snapshot.now:
             when = describe_instant(start, bound[0].window.zone)
-            return Verdict(against=against, warnings=(say("admission.waits", why=say("window.start", at=when)),))
+            return Verdict(against=against, warnings=(say("admission.waits_closed", windows=against, at=when),))
         return Verdict(against=against, message=say("admission.open"))

@@ -25,7 +25,9 @@ def test_open_windows_and_those_of_others_pass() -> None:
 
 def test_a_job_that_has_to_wait_is_told_until_when() -> None:
     (warning,) = ask(KeptWindow(WindowOf("team", "ml"), NIGHTS))
-    assert warning == "it waits in the queue: it may start Mon 2026-07-06 20:00 Europe/Berlin"
+    assert warning == (
+        "it waits in the queue for its time windows (team ml): it may start Mon 2026-07-06 20:00 Europe/Berlin"
+    )
 
 
 def test_a_closed_fleet_holds_only_those_who_name_it_while_another_is_there() -> None:

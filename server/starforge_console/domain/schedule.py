@@ -10,6 +10,7 @@ from starforge.contract.executor import FleetView, NoRoom, Target
 from starforge.contract.ids import AttemptId, JobId, new_attempt_id
 from starforge.contract.launch import PoolRequest
 from starforge.said.sentence import say
+from starforge.wording import is_in_calendar
 from starforge_console.domain.claims import claim
 from starforge_console.domain.fair_share import Share
 from starforge_console.domain.job import QueuedJob
@@ -321,7 +322,10 @@ def _copy(releases: Sequence[Release] | None) -> list[Release] | None:
     return None if releases is None else list(releases)
 
 
-def _describe_promise(head: Head, at: float, fleet: str) -> WaitReason:
+def _describe_promise(head: Head, at: float, fleet: str) -> WaitReason | None:
+    """What the job is told of it; nothing of a time that no calendar has, for a time limit may be that long."""
+    if not is_in_calendar(at):
+        return None
     by = datetime.fromtimestamp(at, UTC)
     return WaitReason(say("wait.promised", at=f"{by:%Y-%m-%d %H:%M}"), (f"{fleet}/{head.node}",))
 

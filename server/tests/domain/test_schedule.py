@@ -123,6 +123,16 @@ def test_all_that_are_over_before_a_reserved_job_starts_may_start_in_one_pass() 
     assert names(list(fleet.run_pass(lambda _: LONG))) == [job_id(2), job_id(3), job_id(4)]
 
 
+@pytest.mark.parametrize("lasts_s", [1e12, 1e300])
+def test_a_time_limit_beyond_every_calendar_ends_no_pass(lasts_s: float) -> None:
+    fleet = Fleet.of(build_node("a", 8), limited=True)
+    fill(fleet, queued(0, 6, lasts_s=lasts_s))
+    fleet.run_pass(lambda _: LONG)
+    fill(fleet, queued(1, 8, lasts_s=60.0), queued(2, 2, lasts_s=60.0))
+    assert names(list(fleet.run_pass(lambda _: LONG))) == [job_id(2)]
+    assert fleet.waits[job_id(1)].text.startswith("a: 2 of 8 GPUs free")
+
+
 def test_a_job_that_leaves_a_reserved_one_its_room_may_last_longer() -> None:
     fleet = Fleet.of(build_node("a", 8), build_node("b", 2), limited=True)
     fill(fleet, queued(0, 7, lasts_s=60.0))

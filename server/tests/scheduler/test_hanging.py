@@ -174,9 +174,12 @@ def test_an_attempt_whose_rest_cannot_be_read_holds_up_no_other_cleanup(tmp_path
             hurry(site)
             await site.reconcile()
             records.slow = attempts[0]
-            for _ in range(2):
-                await site.cleanup()
             left = await site.ledger.read(list_unclean)
+            for _ in range(100):  # a busy machine takes more than one look
+                await site.cleanup()
+                left = await site.ledger.read(list_unclean)
+                if len(left) == 1:
+                    break
             assert ([one.id for one in left], records.entered) == ([attempts[0]], 1)
             records.reading.opened.set()
             await site.loops.cleanup._work.wait([attempts[0]], 20)

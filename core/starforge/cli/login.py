@@ -87,8 +87,10 @@ def status(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     JSON: {server, version, client, user, role, scopes, token_expires_at,
            jobs: {state: count},
            quotas: [{kind, name, gpus, jobs, series: [text] or null, gpu_hours,
-                     held: {gpus, jobs}, gpu_seconds, runs: [run],
-                     other_runs: {runs, gpus, jobs, gpu_seconds} or null}] or null}
+                     storage_gib, profiles: [text] or null, held: {gpus, jobs},
+                     gpu_seconds, stored_bytes, runs: [run],
+                     other_runs: {runs, gpus, jobs, gpu_seconds, stored_bytes}
+                     or null}] or null}
     jobs counts the user's newest 100. quotas are the user's own and the team's;
     a limit of null is none, and an older console tells of no quotas: null. Their
     numbers are the sums of their runs, and 'sf quota' shows these.

@@ -46,3 +46,7 @@ class SetQuota(Frozen):
         default=None, max_length=100, description="which series and families of GPUs may be asked for"
     )
     gpu_hours: Count | None = Field(default=None, description="GPU-hours in any 24 hours")
+    storage_gib: Count | None = Field(default=None, description="GiB on the storage, of all jobs together")
+    profiles: tuple[Name, ...] | None = Field(
+        default=None, max_length=100, description="which profiles may be asked for, such as cpu, any or h200"
+    )

@@ -82,6 +82,13 @@ WAITS: Final = {
         "{used} of {limit} of the last 24 hours used, and what runs uses as much as comes free ({who}): it can start"
         " some time after one of them has ended"
     ),
+    "limit.no_storage": "nothing may be held on the storage",
+    "limit.storage": (
+        "{used} of {limit} on the storage held: it can start once {over} of it are freed; 'sf quota' names the runs"
+        " that hold it, and 'sf job delete' frees what one that has ended holds"
+    ),
+    "limit.profile": "the profile {profile} is asked for, and allowed are {allowed}",
+    "limit.no_profiles": "none",
     "limit.holding": "{job} of {user}: {gpus}",
     "window.of": "the window of {whose}",
     "holder.user": "user {name}",

@@ -66,6 +66,7 @@ def test_status_says_what_may_be_held_and_what_is(sf: Sf, state: ConsoleState) -
     team: dict[str, object] = {"kind": "team", "name": "ml", "gpus": 8, "jobs": None, "series": ["h200", "l40s"]}
     own: dict[str, object] = {"kind": "user", "name": "ada", "gpus": None, "jobs": None, "series": None}
     later: dict[str, object] = {"gpu_hours": None, "gpu_seconds": 0, "runs": [], "other_runs": None}
+    later |= {"storage_gib": None, "profiles": None, "stored_bytes": 0}
     quotas = [{**own, "held": {"gpus": 2, "jobs": 1}, **later}, {**team, "held": {"gpus": 6, "jobs": 3}, **later}]
     state.answers["GET /quotas"] = {"items": quotas}
     with serve(state) as url:
@@ -81,12 +82,16 @@ def test_status_says_what_may_be_held_and_what_is(sf: Sf, state: ConsoleState) -
 
 def test_the_runs_that_add_up_to_a_quota_are_shown(sf: Sf, state: ConsoleState) -> None:
     runs = [
-        {"job": "j-one", "user": "ada", "gpus": 2, "jobs": 1, "gpu_seconds": 5400, "unanswered": True},
-        {"job": "j-two", "user": "bob", "gpus": 0, "jobs": 0, "gpu_seconds": 1800, "unanswered": False},
+        {"job": "j-one", "user": "ada", "gpus": 2, "jobs": 1, "gpu_seconds": 5400, "unanswered": True}
+        | {"stored_bytes": 3 << 30},
+        {"job": "j-two", "user": "bob", "gpus": 0, "jobs": 0, "gpu_seconds": 1800, "unanswered": False}
+        | {"stored_bytes": 1 << 29},
     ]
-    rest = {"runs": 3, "gpus": 1, "jobs": 1, "gpu_seconds": 36}
+    rest = {"runs": 3, "gpus": 1, "jobs": 1, "gpu_seconds": 36, "stored_bytes": 0}
     team = {"kind": "team", "name": "ml", "gpus": 8, "jobs": None, "series": None, "gpu_hours": 12}
-    used = {"held": {"gpus": 3, "jobs": 2}, "gpu_seconds": 7236, "runs": runs, "other_runs": rest}
+    team |= {"storage_gib": 3, "profiles": ["any", "cpu"]}
+    used = {"held": {"gpus": 3, "jobs": 2}, "gpu_seconds": 7236, "stored_bytes": 7 << 29, "runs": runs}
+    used |= {"other_runs": rest}
     state.answers["GET /quotas"] = {"items": [team | used]}
     with serve(state) as url:
         sf("login", "--server", url, stdin=f"{TOKEN}\n")
@@ -95,12 +100,15 @@ def test_the_runs_that_add_up_to_a_quota_are_shown(sf: Sf, state: ConsoleState) 
         del state.answers["GET /quotas"]  # a console that does not know of it yet
         assert sf("quota").code != 0
     first, _, *rows = shown.splitlines()
-    assert first == ("team ml: 3 of 8 GPUs held, 2 jobs held, 2.01 of 12 GPU-hours of the last 24 hours used")
+    assert first == (
+        "team ml: 3 of 8 GPUs held, 2 jobs held, 2.01 of 12 GPU-hours of the last 24 hours used, "
+        "3.5 GiB of 3 GiB stored, profiles any, cpu allowed"
+    )
     assert [row.split() for row in rows] == [
-        ["j-one", "ada", "2", "1", "1.50", "no"],
-        ["j-two", "bob", "0", "0", "0.50"],
-        ["3", "more", "1", "1", "0.01"],
-        ["together", "3", "2", "2.01"],
+        ["j-one", "ada", "2", "1", "1.50", "3.0", "GiB", "no"],
+        ["j-two", "bob", "0", "0", "0.50", "512.0", "MiB"],
+        ["3", "more", "1", "1", "0.01", "0", "B"],
+        ["together", "3", "2", "2.01", "3.5", "GiB"],
     ]
 
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 from starforge.errors import NotFound
 from starforge.wording import describe_nearest
-from starforge_console.accounts.quotas import check_series, check_team
+from starforge_console.accounts.quotas import check_profiles, check_series, check_team
 from starforge_console.clock import Clock
 from starforge_console.domain.quota import TEAM, USER, Holder, Limit
 from starforge_console.domain.statement import QuotaLine
@@ -46,14 +46,16 @@ class People:
 
         Raises:
             NotFound: there is no such user.
-            InputError: the name cannot be a team's, or a series is unknown.
+            InputError: the name cannot be a team's, or a series or profile is unknown.
 
         """
         if holder.kind == TEAM:
             check_team(holder.name)
         if holder.kind == USER:
             await self._ledger.read(lambda c: load_person(c, holder.name))
-        check_series(limit.series or (), [one.series for one in await self._ledger.read(list_added_series)])
+        added = [one.series for one in await self._ledger.read(list_added_series)]
+        check_series(limit.series or (), added)
+        check_profiles(limit.profiles or (), added)
         parts = {one.name: getattr(limit, one.name) for one in fields(Limit)}
         now = self._clock.now()
         line = await self._ledger.write(lambda c: load_lines(c, {holder: change_parts(c, holder, parts)}, now))

@@ -1,7 +1,9 @@
 """What `starforge-console quota` and `user team` do and print."""
 
+from dataclasses import asdict
+
 from starforge.cli.output import note, print_json, print_table
-from starforge.wording import count_of
+from starforge.wording import count_of, describe_bytes
 from starforge_console.accounts.quotas import (
     change_limit,
     change_team,
@@ -48,17 +50,18 @@ def show_quotas(ledger: Database, now: float, *, as_json: bool, runs: bool = Fal
             _describe_part(line.gpus, line.limit.gpus),
             _describe_part(line.jobs, line.limit.jobs),
             _describe_hours(line),
-            ", ".join(sorted(line.limit.series)) if line.limit.series is not None else "all",
+            _describe_storage(line),
+            _describe_names(line.limit.series),
+            _describe_names(line.limit.profiles),
         )
         for line in lines
     ]
-    print_table(("HOLDER", "GPUS", "JOBS", "GPU-HOURS IN 24 H", "SERIES"), rows)
+    print_table(("HOLDER", "GPUS", "JOBS", "GPU-HOURS IN 24 H", "STORED", "SERIES", "PROFILES"), rows)
     counted = [(line, run) for line in lines for run in line.runs] if runs else []
     if counted:
         note("")
-        print_table(
-            ("HOLDER", "RUN", "USER", "GPUS", "JOBS", "GPU-HOURS IN 24 H"), [_describe_run(*one) for one in counted]
-        )
+        heads = ("HOLDER", "RUN", "USER", "GPUS", "JOBS", "GPU-HOURS IN 24 H", "STORED")
+        print_table(heads, [_describe_run(*one) for one in counted])
 
 
 def put_in_team(ledger: Database, user: str, team: str | None) -> None:
@@ -82,15 +85,23 @@ def _describe_hours(line: QuotaLine) -> str:
     return used if line.limit.gpu_hours is None else f"{used} of {line.limit.gpu_hours}"
 
 
+def _describe_storage(line: QuotaLine) -> str:
+    used, most = describe_bytes(line.bytes), line.limit.storage_gib
+    return used if most is None else f"{used} of {most} GiB"
+
+
+def _describe_names(names: frozenset[str] | None) -> str:
+    return "all" if names is None else ", ".join(sorted(names))
+
+
 def _describe_run(line: QuotaLine, run: RunUse) -> tuple[str, ...]:
     hours = f"{run.gpu_s / HOUR_S:.2f}" + (" (does not answer)" if run.is_silent else "")
-    return (str(line.holder), run.job, run.user, str(run.gpus), str(run.jobs), hours)
+    return (str(line.holder), run.job, run.user, str(run.gpus), str(run.jobs), hours, describe_bytes(run.bytes))
 
 
 def _to_json(line: QuotaLine) -> dict[str, object]:
     limit = line.limit
-    series = None if limit.series is None else sorted(limit.series)
-    most = {"gpus": limit.gpus, "jobs": limit.jobs, "series": series, "gpu_hours": limit.gpu_hours}
-    used = {"held": {"gpus": line.gpus, "jobs": line.jobs}, "gpu_seconds": line.gpu_s}
+    most = {part: sorted(value) if isinstance(value, frozenset) else value for part, value in asdict(limit).items()}
+    used = {"held": {"gpus": line.gpus, "jobs": line.jobs}, "gpu_seconds": line.gpu_s, "stored_bytes": line.bytes}
     runs = [run._asdict() for run in line.runs]
     return {"kind": line.holder.kind, "name": line.holder.name, **most, **used, "runs": runs}

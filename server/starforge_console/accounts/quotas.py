@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from starforge.errors import InputError, NotFound
+from starforge.hardware.profiles import BUILT_IN
 from starforge.hardware.series import FAMILIES, SERIES_BY_NAME
 from starforge.wording import describe_nearest
 from starforge_console.accounts.users import load_named
@@ -25,7 +26,7 @@ UNLIMITED: Final = "none"
 """What takes one part of a limit away."""
 MOST: Final = 1_000_000
 
-_COUNTED: Final = {"gpus": "GPUs", "jobs": "jobs", "gpu_hours": "GPU-hours"}
+_COUNTED: Final = {"gpus": "GPUs", "jobs": "jobs", "gpu_hours": "GPU-hours", "storage_gib": "GiB"}
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _NUMBER: Final = re.compile(r"[0-9]{1,7}")
 
@@ -60,6 +61,17 @@ def check_series(names: Iterable[str], added: Iterable[str]) -> None:
         )
 
 
+def check_profiles(names: Iterable[str], added: Iterable[str]) -> None:
+    """Raises InputError for a name that no `--profile` can have: built in, a series or family of GPUs, or `added`."""
+    known = {*BUILT_IN, *SERIES_BY_NAME.values(), *FAMILIES, *added}
+    for name in sorted({*names} - known):
+        raise InputError(
+            f"there is no profile {name!r}",
+            why="a profile is cpu, any, or a series or family of GPUs",
+            next_step=describe_nearest(name, known),
+        )
+
+
 def change_limit(ledger: Database, holder: Holder, changes: Mapping[str, str]) -> Limit:
     """The holder's limit with the parts of it that `changes` name; `none` takes one away.
 
@@ -68,7 +80,9 @@ def change_limit(ledger: Database, holder: Holder, changes: Mapping[str, str]) -
 
     """
     if not changes:
-        raise InputError("no limit is named", next_step="give --gpus, --jobs, --gpu-hours or --series")
+        raise InputError(
+            "no limit is named", next_step="give --gpus, --jobs, --gpu-hours, --storage-gib, --series or --profiles"
+        )
     parsed = {part: _parse(ledger, part, text) for part, text in changes.items()}
     return ledger.write_now(lambda c: change_parts(c, holder, parsed))
 
@@ -100,8 +114,8 @@ def change_team(ledger: Database, user: str, team: str | None) -> None:
 def _parse(ledger: Database, part: str, text: str) -> int | frozenset[str] | None:
     if text == UNLIMITED:
         return None
-    if part == "series":
-        return _parse_series(ledger, text)
+    if part in _CHECKS:
+        return _parse_names(ledger, part, text)
     if not _NUMBER.fullmatch(text) or int(text) > MOST:
         raise InputError(
             f"{text!r} is no number of {_COUNTED[part]}",
@@ -110,9 +124,13 @@ def _parse(ledger: Database, part: str, text: str) -> int | frozenset[str] | Non
     return int(text)
 
 
-def _parse_series(ledger: Database, text: str) -> frozenset[str]:
+def _parse_names(ledger: Database, part: str, text: str) -> frozenset[str]:
+    check, noun = _CHECKS[part]
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
-    check_series(names, [one.series for one in ledger.read_now(list_added_series)])
+    check(names, [one.series for one in ledger.read_now(list_added_series)])
     if not names:
-        raise InputError("no series is named", next_step=f"write h200,l40s, or {UNLIMITED} to allow all")
+        raise InputError(f"no {noun} is named", next_step=f"write h200,l40s, or {UNLIMITED} to allow all")
     return names
+
+
+_CHECKS: Final = {"series": (check_series, "series"), "profiles": (check_profiles, "profile")}

@@ -7,13 +7,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from starforge.contract.launch import PoolRequest
 from starforge.hardware.series import FAMILIES
 from starforge.said.sentence import say, say_list
-from starforge.wording import count_of
+from starforge.wording import count_of, describe_bytes
 from starforge_console.domain.gpu_hours import HOUR_S, Span, find_room_at, measure_all
+from starforge_console.domain.opening import ANY, CPU
 from starforge_console.domain.waiting import WaitReason
 
 USER: Final = "user"
@@ -21,6 +23,7 @@ TEAM: Final = "team"
 HolderKind = Literal["user", "team"]
 _HOLDINGS_NAMED: Final = 4
 _MINUTE_S: Final = 60.0
+GIB: Final = 1 << 30
 _STEPS_H: Final = ((100.0, 0.1), (1000.0, 1.0), (math.inf, 10.0))
 """How finely used hours are told: below a limit of so many, in steps of so many, about a hundredth of the limit."""
 
@@ -44,21 +47,25 @@ class Holder(NamedTuple):
 class Limit:
     """What a holder may have; None is no limit.
 
-    `gpus` and `jobs` are had at once, `gpu_hours` used in 24 hours; `series` are series and families of GPUs that may
-    be used.
+    `gpus` and `jobs` are had at once, `gpu_hours` used in 24 hours, `storage_gib` is what all jobs hold on the storage;
+    `series` are series and families of GPUs that may be used, `profiles` what may be asked for, by name.
     """
 
     gpus: int | None = None
     jobs: int | None = None
     series: frozenset[str] | None = None
     gpu_hours: int | None = None
+    storage_gib: int | None = None
+    profiles: frozenset[str] | None = None
 
     def __str__(self) -> str:
         parts = [
             *([f"{count_of(self.gpus, 'GPU')} at once"] if self.gpus is not None else []),
             *([f"{count_of(self.jobs, 'job')} at once"] if self.jobs is not None else []),
             *([f"{count_of(self.gpu_hours, 'GPU-hour')} in 24 hours"] if self.gpu_hours is not None else []),
+            *([f"{self.storage_gib} GiB of storage"] if self.storage_gib is not None else []),
             *([f"series {', '.join(sorted(self.series)) or 'none'}"] if self.series is not None else []),
+            *([f"profiles {', '.join(sorted(self.profiles)) or 'none'}"] if self.profiles is not None else []),
         ]
         return ", ".join(parts) or "no limit"
 
@@ -113,6 +120,7 @@ class Usage:
         held: Iterable[tuple[int, str, int]] = (),
         *,
         spans: Iterable[Span] = (),
+        stored: Mapping[int, int] = MappingProxyType({}),
         now: float = 0.0,
     ) -> None:
         """What there is at `now`.
@@ -121,6 +129,7 @@ class Usage:
             quotas: The limits.
             held: User, job and GPUs of every job that holds a place.
             spans: The GPUs of the last 24 hours of every user whose hours are limited.
+            stored: The bytes on the storage of every user whose storage is limited, by user.
             now: Unix seconds.
 
         """
@@ -130,6 +139,7 @@ class Usage:
             self.take(user_id, job, gpus)
         # A start uses no hours yet: whether there is room for one is known from the beginning.
         self._hours_over = _find_hours_over(quotas, list(spans), now)
+        self._storage_over = _find_storage_over(quotas, stored)
 
     def __eq__(self, other: object) -> bool:
         """Whether the same is held and used under the same limits."""
@@ -141,7 +151,7 @@ class Usage:
         """The same use, which grows by itself."""
         copied = Usage(self.quotas)
         copied._held = {holder: list(held) for holder, held in self._held.items()}
-        copied._hours_over = self._hours_over
+        copied._hours_over, copied._storage_over = self._hours_over, self._storage_over
         return copied
 
     def take(self, user_id: int, job: str, gpus: int) -> None:
@@ -164,6 +174,7 @@ class Usage:
             full = [
                 _explain_full(limit, self.held_by(holder), gpus),
                 self._hours_over.get(holder, "") if gpus else "",
+                self._storage_over.get(holder, ""),
             ]
             whose = (say("limit.of", holder=holder.said),)
             holds += [WaitReason(why, whose) for why in ([never] if never else filter(None, full))]
@@ -194,7 +205,22 @@ def find_never(limit: Limit, pools: Sequence[PoolRequest]) -> str:
         return say("limit.too_many", gpus=say_gpus(gpus), most=limit.gpus)
     if limit.gpu_hours == 0 and gpus:
         return say("limit.no_hours")
+    if limit.storage_gib == 0:
+        return say("limit.no_storage")
+    unlisted = "" if limit.profiles is None else _find_unlisted(limit.profiles, pools)
+    if unlisted:
+        return unlisted
     return "" if limit.series is None else _find_forbidden(limit.series, pools)
+
+
+def _find_unlisted(profiles: frozenset[str], pools: Sequence[PoolRequest]) -> str:
+    """Which profile that is asked for is not among those that may be; empty when all of them are."""
+    for pool in pools:
+        asked = CPU if not pool.gpus_per_node else pool.series or ANY
+        if not _is_allowed(asked, profiles):
+            allowed = ", ".join(sorted(profiles)) or say("limit.no_profiles")
+            return say("limit.profile", profile=asked, allowed=allowed)
+    return ""
 
 
 def _find_forbidden(series: frozenset[str], pools: Sequence[PoolRequest]) -> str:
@@ -211,7 +237,7 @@ def _find_forbidden(series: frozenset[str], pools: Sequence[PoolRequest]) -> str
 
 
 def _is_allowed(asked: str, allowed: frozenset[str]) -> bool:
-    """Whether every GPU that meets `asked` is allowed: of a family all of its series must be."""
+    """Whether all that meets `asked` is allowed: of a family all of its series must be."""
     members = {one for name in allowed for one in (name, *FAMILIES.get(name, ()))}
     return asked in members or (asked in FAMILIES and FAMILIES[asked] - {asked} <= members)
 
@@ -258,6 +284,24 @@ def _explain_hours(quotas: Quotas, spans: Sequence[Span], most: int, now: float)
     minute = math.ceil(round(at) / _MINUTE_S) * _MINUTE_S
     free = f"{(over + 1) * step:.10g}"
     return say("limit.hours", **facts, over=free, at=f"{datetime.fromtimestamp(minute, UTC):%H:%M}")
+
+
+def _find_storage_over(quotas: Quotas, stored: Mapping[int, int]) -> dict[Holder, str]:
+    """Why no job of each holder whose storage is used up may start now."""
+    held: dict[Holder, int] = {}
+    for user, held_bytes in stored.items():
+        member = quotas.members.get(user)
+        for holder in member.holders if member else ():
+            held[holder] = held.get(holder, 0) + held_bytes
+    over = {holder: _explain_storage(limit, held.get(holder, 0)) for holder, limit in quotas.limits.items()}
+    return {holder: why for holder, why in over.items() if why}
+
+
+def _explain_storage(limit: Limit, held_bytes: int) -> str:
+    if limit.storage_gib is None or held_bytes < limit.storage_gib * GIB:
+        return ""
+    over = describe_bytes(held_bytes - limit.storage_gib * GIB + 1)
+    return say("limit.storage", used=describe_bytes(held_bytes), limit=f"{limit.storage_gib} GiB", over=over)
 
 
 def _name_holdings(held: Sequence[Holding]) -> str:

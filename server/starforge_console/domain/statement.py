@@ -1,7 +1,7 @@
 """The statement of a quota: each of its numbers is the sum of what runs that it names hold and have used. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from starforge_console.domain.gpu_hours import Span, measure
@@ -21,7 +21,7 @@ class HeldRun(NamedTuple):
 
 
 class RunUse(NamedTuple):
-    """What one job adds to a quota: GPUs and a job held now, and GPU-seconds of the last 24 hours."""
+    """What one job adds to a quota: GPUs and a job held now, GPU-seconds of the last 24 hours, bytes on the storage."""
 
     job: str
     user: str
@@ -29,6 +29,16 @@ class RunUse(NamedTuple):
     jobs: int
     gpu_s: int
     is_silent: bool = False
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What counts of every user's jobs: what is held, the last day's spans, and bytes by user and job."""
+
+    held: Sequence[HeldRun] = ()
+    spans: Iterable[Span] = ()
+    stored: Mapping[tuple[int, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,41 +64,42 @@ class QuotaLine:
         """GPU-seconds of the last 24 hours."""
         return sum(run.gpu_s for run in self.runs)
 
+    @property
+    def bytes(self) -> int:
+        """Bytes on the storage."""
+        return sum(run.bytes for run in self.runs)
+
 
 def build_lines(
-    limits: Mapping[Holder, Limit],
-    members: Mapping[int, Member],
-    held: Sequence[HeldRun],
-    spans: Iterable[Span],
-    now: float,
+    limits: Mapping[Holder, Limit], members: Mapping[int, Member], counted: Counted, now: float
 ) -> list[QuotaLine]:
-    """What each of these holders has and has used at `now`, as every user's jobs and the last day's spans say it."""
+    """What each of these holders has, has used and stores at `now`, by what counts."""
     used: dict[tuple[int, str], float] = {}
-    for span in spans:
+    for span in counted.spans:
         key = (span.user_id, span.job)
         used[key] = used.get(key, 0.0) + measure(span, now)
-    runs = [(run.user_id, _use_of(run, members, used.pop((run.user_id, run.job), 0.0))) for run in held]
-    runs += [
-        (user, RunUse(job, members[user].user, 0, 0, _round(gpu_s))) for (user, job), gpu_s in used.items() if gpu_s
-    ]
-    by_holder: dict[Holder, list[RunUse]] = {}
-    for user, run in runs:
+    held = {(run.user_id, run.job): run for run in counted.held}
+    by_holder: dict[Holder, list[RunUse]] = {holder: [] for holder in limits}
+    for user, job in dict.fromkeys((*held, *used, *counted.stored)):
+        key = (user, job)
+        run, gpu_s, stored = held.get(key), _round(used.get(key, 0.0)), counted.stored.get(key, 0)
+        if run is None and not gpu_s and not stored:
+            continue
+        gpus, is_silent = (run.gpus, run.is_silent) if run else (0, False)
+        use = RunUse(job, members[user].user, gpus, int(run is not None), gpu_s, is_silent, stored)
         for holder in members[user].holders:
-            if holder in limits:
-                by_holder.setdefault(holder, []).append(run)
-    return [
-        QuotaLine(holder, limit, tuple(sorted(by_holder.get(holder, ()), key=_rank)))
-        for holder, limit in limits.items()
-    ]
-
-
-def _use_of(run: HeldRun, members: Mapping[int, Member], gpu_s: float) -> RunUse:
-    return RunUse(run.job, members[run.user_id].user, run.gpus, 1, _round(gpu_s), run.is_silent)
+            if holder in by_holder:
+                by_holder[holder].append(use)
+    return [QuotaLine(holder, limits[holder], _rank(runs)) for holder, runs in by_holder.items()]
 
 
 def _round(gpu_s: float) -> int:
     return round(gpu_s / STEP_S) * STEP_S
 
 
-def _rank(run: RunUse) -> tuple[int, int, int, str]:
-    return (-run.gpus, -run.jobs, -run.gpu_s, run.job)
+def _rank(runs: Sequence[RunUse]) -> tuple[RunUse, ...]:
+    """What holds most now first, then what has the largest part of the hours or of the bytes."""
+    all_s, all_bytes = sum(run.gpu_s for run in runs) or 1, sum(run.bytes for run in runs) or 1
+    return tuple(
+        sorted(runs, key=lambda run: (-run.gpus, -run.jobs, -max(run.gpu_s / all_s, run.bytes / all_bytes), run.job))
+    )

@@ -16,6 +16,7 @@ from starforge.contract.capsule import (
     STREAM_LOG,
     CapsuleError,
     ExitRecord,
+    node_directory,
 )
 from starforge.contract.ids import AttemptId
 from starforge.errors import Busy
@@ -27,12 +28,13 @@ from starforge_console.ingest.catch_up import CaughtUp, Reach, Stop, catch_up
 from starforge_console.ingest.engine_words import SEAM_BYTES, EngineWords, Speaks, WordsLost, find_news, find_own_words
 from starforge_console.ingest.logs import Logs
 from starforge_console.ingest.masking import Mask
-from starforge_console.ingest.outputs import list_artifacts, list_checkpoints
+from starforge_console.ingest.outputs import list_artifacts, list_checkpoints, measure_files
 from starforge_console.ingest.receive import Receiver
 from starforge_console.ingest.spool import StrangeFile, open_file
 from starforge_console.ingest.streams import Stores, list_streams
 from starforge_console.ledger.endings import EndedAttempt, list_lost_attempts
 from starforge_console.ledger.reports import ReportingAttempt, list_outputs, tell_once
+from starforge_console.ledger.stored import Store, note_stored
 
 EXIT_RECORD_BYTES: Final = 64 << 10
 
@@ -86,6 +88,8 @@ class Finaliser:
         await self._receiver.end(reporting)
         outputs = await self._build_outputs(reporting, layout, has_record=record is not None)
         is_there = await asyncio.to_thread(layout.root.is_dir)
+        if is_there:  # of a folder that is not there nobody knows what it held
+            await self._measure(reporting, layout)
         return outputs, self._count_produced(read[STREAM_LOG], record, is_there=is_there)
 
     async def _catch_up(
@@ -185,6 +189,21 @@ class Finaliser:
             "artifacts": [_clean(mask, artifacts[path]) for path in sorted(artifacts)],
             "checkpoints": [_clean(mask, checkpoint) for checkpoint in checkpoints],
         }
+
+    async def _measure(self, attempt: ReportingAttempt, layout: AttemptLayout) -> None:
+        """Keep how much the attempt holds on the storage, for quotas."""
+        lost = await self._ledger.read(lambda c: list_lost_attempts(c, attempt.job))
+        first = decide_outputs(attempt.number, lost)
+        out = self._storage.outputs(attempt.job, first)
+        spools = [SPOOL_DIRECTORY, *map(node_directory, range(attempt.nodes))]
+        found = {
+            (Store.ARTIFACTS, first): await asyncio.to_thread(measure_files, out),
+            (Store.CHECKPOINTS, attempt.number): await asyncio.to_thread(measure_files, layout.kept),
+            (Store.LOG, attempt.number): await asyncio.to_thread(
+                lambda: sum(measure_files(layout.root, name) for name in spools)
+            ),
+        }
+        await self._ledger.write(lambda c: note_stored(c, attempt.job, found))
 
     async def _tell(self, attempt: ReportingAttempt, code: str, text: str) -> None:
         now, text = self._clock.now(), (await self._masker.of(attempt.id)).clean(text)

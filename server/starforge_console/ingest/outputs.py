@@ -1,5 +1,6 @@
 """What an attempt left: committed and unfinished checkpoints, and files of the output directory."""
 
+import contextlib
 import os
 import re
 import stat
@@ -14,6 +15,8 @@ from starforge_console.ingest.spool import StrangeFile, open_file, open_folder
 
 FILES_AT_MOST: Final = 10_000
 """So many files and folders are looked at in one tree; an attempt that left more is listed in part."""
+ENTRIES_MEASURED: Final = 100_000
+"""So many files are added up in one tree; what lies beyond does not count."""
 FOLDERS_DEEP: Final = 32
 MANIFEST_BYTES: Final = 4 << 20
 _MANIFEST_DEPTH: Final = 2
@@ -67,6 +70,32 @@ def list_artifacts(out: Path) -> list[dict[str, Any]]:
     ]
 
 
+def measure_files(root: Path, *names: str) -> int:
+    """How many bytes the plain files below hold, one that has several names once; nothing behind a link counts.
+
+    Raises Unavailable when the storage refuses.
+    """
+    total, seen = 0, 0
+    linked: set[tuple[int, int]] = set()
+    with contextlib.suppress(StrangeFile), open_folder(root, *names) as top:
+        if top is None:
+            return 0
+        for folder, folders, files, descriptor in os.fwalk(".", dir_fd=top, follow_symlinks=False):
+            if folder.count("/") >= FOLDERS_DEEP:
+                folders.clear()
+            for name in files:
+                found = _find_stat(name, descriptor)
+                seen += 1
+                if seen > ENTRIES_MEASURED:
+                    return total
+                if found is None or (found.st_nlink > 1 and (found.st_dev, found.st_ino) in linked):
+                    continue
+                if found.st_nlink > 1:
+                    linked.add((found.st_dev, found.st_ino))
+                total += found.st_size
+    return total
+
+
 def _list_files(root: Path, *names: str) -> Iterator[tuple[str, str, int]]:
     """(folder, name, bytes) of the plain files below, none of them reached through a link."""
     seen = 0
@@ -79,22 +108,22 @@ def _list_files(root: Path, *names: str) -> Iterator[tuple[str, str, int]]:
             if folder.count("/") >= FOLDERS_DEEP:
                 folders.clear()  # each level holds a descriptor, and a job may nest as deep as it likes
             for name in sorted(files):
-                size_bytes = _find_size(name, descriptor)
-                if size_bytes is None or not _is_text(folder + name):
+                found = _find_stat(name, descriptor)
+                if found is None or not _is_text(folder + name):
                     continue
                 seen += 1
                 if seen > FILES_AT_MOST:
                     return
-                yield folder.removeprefix(".").removeprefix("/"), name, size_bytes
+                yield folder.removeprefix(".").removeprefix("/"), name, found.st_size
 
 
-def _find_size(name: str, folder: int) -> int | None:
-    """The size of a plain file; None for anything else, or when it has gone."""
+def _find_stat(name: str, folder: int) -> os.stat_result | None:
+    """What the file system says of a plain file; None for anything else, or when it has gone."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return found if stat.S_ISREG(found.st_mode) else None
 
 
 def _is_text(path: str) -> bool:

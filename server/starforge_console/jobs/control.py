@@ -103,7 +103,7 @@ class JobControl:
             await self._clean_up_now(JobId(job_id))
         async with self.one_by_one.of(job_id):
             await self._delete(JobId(job_id))
-        self.wakeups.notify(job_topic(job_id), DELETIONS)
+        self.wakeups.notify(job_topic(job_id), DELETIONS, QUEUE)  # a quota of storage may have room now
 
     async def _delete(self, job_id: JobId) -> None:
         attempts = await self.ledger.read(lambda c: list_deletable(c, job_id))

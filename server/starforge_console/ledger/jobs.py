@@ -20,6 +20,7 @@ from starforge_console.ledger.missing import refuse_missing_job
 from starforge_console.ledger.moves import enter
 from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.removals import is_checkpoint_removed
+from starforge_console.ledger.stored import drop_stored
 from starforge_console.ledger.sweep_tables import sweeps
 from starforge_console.ledger.tables import (
     attempt_outputs,
@@ -166,6 +167,7 @@ def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
 def delete_job(connection: Connection, job_id: JobId) -> list[AttemptId]:
     """Remove an ended job's record, and a sweep's with its last job; gives its attempts. Raises as `list_deletable`."""
     found = list_deletable(connection, job_id)
+    drop_stored(connection, job_id)
     for told in (diagnoses, removals, attempt_outputs, attempt_secrets, event_marks):
         connection.execute(delete(told).where(told.c.attempt.in_(found)))
     for table in (events, idempotency, attempts, lineages):

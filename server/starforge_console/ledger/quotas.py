@@ -1,7 +1,7 @@
 """Teams and limits in the ledger, and what counts against them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -20,6 +20,7 @@ from starforge_console.domain.quota import (
     Usage,
 )
 from starforge_console.ledger.share_tables import gpu_spans
+from starforge_console.ledger.stored import load_stored
 from starforge_console.ledger.tables import attempts, jobs, quotas, users
 from starforge_console.ledger.window_stops import look_again
 
@@ -43,6 +44,8 @@ def load_quotas(connection: Connection) -> Quotas:
             jobs=row.jobs,
             series=None if row.series is None else frozenset(row.series.split()),
             gpu_hours=row.gpu_hours,
+            storage_gib=row.storage_gib,
+            profiles=None if row.profiles is None else frozenset(row.profiles.split()),
         )
         for row in connection.execute(select(quotas).order_by(quotas.c.kind, quotas.c.name)).all()
     }
@@ -62,7 +65,10 @@ def load_usage(connection: Connection, now: float, user_id: int | None = None) -
         return Usage(found)
     hourly = {holder: limit.gpu_hours for holder, limit in bound.items() if limit.gpu_hours is not None}
     near = _find_near(connection, found.members, hourly, now) if hourly else ()
-    return Usage(found, list_held(connection), spans=list_spans(connection, near, now), now=now)
+    full = {holder for holder, limit in bound.items() if limit.storage_gib is not None}
+    storing = {user for user, member in found.members.items() if not full.isdisjoint(member.holders)} if full else ()
+    stored = load_stored(connection, storing) if storing else {}
+    return Usage(found, list_held(connection), spans=list_spans(connection, near, now), stored=stored, now=now)
 
 
 def list_members(connection: Connection) -> dict[int, Member]:
@@ -122,10 +128,13 @@ def change_parts(connection: Connection, holder: Holder, parts: Mapping[str, Any
     limit = replace(load_quotas(connection).limits.get(holder, NO_LIMIT), **parts)
     drop_limit(connection, holder)
     if limit != NO_LIMIT:
-        series = None if limit.series is None else " ".join(sorted(limit.series))
-        most = {"gpus": limit.gpus, "jobs": limit.jobs, "series": series, "gpu_hours": limit.gpu_hours}
+        most = {part: _write_part(value) for part, value in asdict(limit).items()}
         connection.execute(insert(quotas), {"kind": holder.kind, "name": holder.name, **most})
     return limit
+
+
+def _write_part(value: int | frozenset[str] | None) -> int | str | None:
+    return " ".join(sorted(value)) if isinstance(value, frozenset) else value
 
 
 def drop_limit(connection: Connection, holder: Holder) -> bool:

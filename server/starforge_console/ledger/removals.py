@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Table, and_, delete, func, insert, or_, select, update
@@ -13,6 +14,7 @@ from starforge_console.domain.inputs import CheckpointInput
 from starforge_console.domain.retention import AttemptFacts, JobFacts, Kind, Removal, find_hold
 from starforge_console.ledger.kept_tables import idempotency, removals
 from starforge_console.ledger.moves import note_timeline
+from starforge_console.ledger.stored import Store, note_stored
 from starforge_console.ledger.tables import (
     attempts,
     jobs,
@@ -82,8 +84,11 @@ def begin_removals(connection: Connection, wanted: Sequence[Removal], now: float
     return wanted
 
 
-def finish_removal(connection: Connection, one: Removal, now: float) -> None:
-    """Record that all of it has gone, and tell so in the job's timeline, once."""
+def finish_removal(
+    connection: Connection, one: Removal, now: float, left: Mapping[tuple[Store, int], int] = MappingProxyType({})
+) -> None:
+    """Record that all of it has gone, and what is `left` of its kind; tell so in the job's timeline, once."""
+    note_stored(connection, JobId(one.job), left)
     if connection.execute(
         update(removals).where(_here(one), removals.c.done_at.is_(None)).values(done_at=now)
     ).rowcount:

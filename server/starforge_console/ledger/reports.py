@@ -8,8 +8,11 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import DesiredState, JobState
+from starforge_console.domain.outputs import decide_outputs
+from starforge_console.ledger.endings import list_lost_attempts
 from starforge_console.ledger.moves import note_timeline
 from starforge_console.ledger.pools import count_nodes, read_pools
+from starforge_console.ledger.stored import note_told
 from starforge_console.ledger.tables import attempt_outputs, attempts, event_marks, jobs
 
 ENTRIES_AT_MOST: Final = 1000
@@ -140,6 +143,8 @@ def note_reports(connection: Connection, attempt: ReportingAttempt, reports: Rep
     if not _keep_outputs(connection, attempt.id, reports.outputs):
         text = f"attempt {attempt.number} names more than {OUTPUTS_AT_MOST} outputs: the others are not listed"
         tell_once(connection, attempt, ("many_outputs", text), now)
+    if any(output.kind == "artifact" for output in reports.outputs):
+        _count_artifacts(connection, attempt)
     return True
 
 
@@ -178,6 +183,13 @@ def _keep_total_steps(connection: Connection, attempt: ReportingAttempt, total_s
     mine = jobs.c.id == attempt.job
     may = (jobs.c.attempt_number == attempt.number) | jobs.c.total_steps.is_(None)
     connection.execute(update(jobs).where(mine, may).values(total_steps=total_steps))
+
+
+def _count_artifacts(connection: Connection, attempt: ReportingAttempt) -> None:
+    mine = (attempt_outputs.c.attempt == attempt.id) & (attempt_outputs.c.kind == "artifact")
+    told_bytes = connection.execute(select(func.sum(attempt_outputs.c.bytes)).where(mine)).scalar() or 0
+    first = decide_outputs(attempt.number, list_lost_attempts(connection, attempt.job))
+    note_told(connection, attempt.job, first, int(told_bytes))
 
 
 def _keep_outputs(connection: Connection, attempt: AttemptId, outputs: Sequence[Output]) -> bool:

@@ -1,6 +1,6 @@
-"""The tables of what users have used of late: their shares, which order the queue, and the spans of the last day."""
+"""The tables of what users have used of late, which orders the queue and counts for a day, and of what they store."""
 
-from sqlalchemy import Column, Float, ForeignKey, Index, Integer, Table, Text
+from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, Table, Text
 
 from starforge_console.ledger.tables import Serial, ledger
 
@@ -31,3 +31,23 @@ gpu_spans = Table(
     Index("ix_gpu_spans_user_id_until", "user_id", "until"),
 )
 """What each attempt that has ended held of GPUs; of each user the last day, and what was not yet cleared of before."""
+
+stored = Table(
+    "stored",
+    ledger,
+    Column("job_id", Text, ForeignKey("jobs.id"), primary_key=True),
+    Column("kind", Text, primary_key=True),
+    # The attempt that left it; of artifacts the first attempt of those that share a folder.
+    Column("number", Integer, primary_key=True),
+    Column("user_id", Serial, ForeignKey("users.id"), nullable=False, index=True),
+    Column("bytes", BigInteger, nullable=False),
+)
+"""What jobs hold on the storage, as it was measured when it last changed."""
+
+user_storage = Table(
+    "user_storage",
+    ledger,
+    Column("user_id", Serial, ForeignKey("users.id"), primary_key=True),
+    Column("bytes", BigInteger, nullable=False),
+)
+"""The sums of `stored` by user, so that a pass of the queue adds nothing up."""

@@ -8,8 +8,9 @@ from sqlalchemy import Connection, select
 
 from starforge.contract.states import HOLDS_A_PLACE, JobState
 from starforge_console.domain.quota import NO_LIMIT, Holder, Limit
-from starforge_console.domain.statement import HeldRun, QuotaLine, build_lines
+from starforge_console.domain.statement import Counted, HeldRun, QuotaLine, build_lines
 from starforge_console.ledger.quotas import list_members, list_spans, load_quotas
+from starforge_console.ledger.stored import list_stored
 from starforge_console.ledger.tables import jobs
 
 _COUNTED: Final = [*(state.value for state in HOLDS_A_PLACE), JobState.PAUSED.value]
@@ -34,7 +35,8 @@ def load_lines(connection: Connection, limits: Mapping[Holder, Limit], now: floa
     members = list_members(connection)
     users_of = {user for user, member in members.items() if any(holder in limits for holder in member.holders)}
     held, spans = _list_held(connection, users_of), list_spans(connection, users_of, now)
-    return build_lines(limits, members, held, spans, now)
+    counted = Counted(held, spans, list_stored(connection, users_of))
+    return build_lines(limits, members, counted, now)
 
 
 def _list_held(connection: Connection, users_of: Collection[int]) -> list[HeldRun]:

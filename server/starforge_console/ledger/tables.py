@@ -62,6 +62,9 @@ quotas = Table(
     Column("series", Text),
     # In 24 hours.
     Column("gpu_hours", Integer),
+    Column("storage_gib", Integer),
+    # Names separated by spaces; NULL allows every profile.
+    Column("profiles", Text),
 )
 """What a user or a team may hold and use; NULL is no limit."""
 

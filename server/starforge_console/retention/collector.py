@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Protocol
 
 import structlog
@@ -28,9 +29,10 @@ from starforge_console.ledger.listing import load_lines
 from starforge_console.ledger.removals import Place
 from starforge_console.ledger.retention_runs import Hold, LastRun, find_last_run, write_hold, write_last_run
 from starforge_console.ledger.retention_runs import find_hold as find_standing
+from starforge_console.ledger.stored import Store
 from starforge_console.retention.disk import Disk
 from starforge_console.retention.ratings import CurveReader, Rater
-from starforge_console.wakeups import ENDINGS, Wakeups, job_topic
+from starforge_console.wakeups import ENDINGS, QUEUE, Wakeups, job_topic
 
 KEYS_KEPT_S: Final = 48 * 3600.0
 """How long a submission can be repeated under its Idempotency-Key."""
@@ -292,11 +294,21 @@ class Collector:
                 if one.kind is Kind.LOG:
                     await parts.series.write(lambda c: ledger_removals.delete_segments(c, AttemptId(one.attempt)))
                 await asyncio.to_thread(parts.disk.remove, one)
-                await parts.ledger.write(lambda c: ledger_removals.finish_removal(c, one, now))
-                parts.wakeups.notify(job_topic(one.job))
+                left = await self._measure_left(one)
+                await parts.ledger.write(partial(ledger_removals.finish_removal, one=one, left=left, now=now))
+                parts.wakeups.notify(job_topic(one.job), QUEUE)  # what a quota of storage holds back may start
                 return True
         await parts.more[one.kind].remove(one)
         return True
+
+    async def _measure_left(self, one: Removal) -> Mapping[tuple[Store, int], int]:
+        """How much of its kind the attempt still holds."""
+        if one.kind is Kind.LOG:
+            return {(Store.LOG, one.number): 0}
+        if one.kind is not Kind.CHECKPOINT:
+            return {}
+        left = await asyncio.to_thread(self._parts.disk.measure_checkpoints, AttemptId(one.attempt))
+        return {(Store.CHECKPOINTS, one.number): left}
 
     async def _remove_blob(self, digest: Digest) -> bool:
         """Take it aside, look once more whether anything refers to it or has used it, then put it back or remove it."""

@@ -19,7 +19,7 @@ from starforge_console.assembly.layout import StorageLayout
 from starforge_console.assembly.removal import remove_tree
 from starforge_console.blobs.places import locate_incoming
 from starforge_console.domain.retention import AttemptFacts, CheckpointFacts, FileFacts, JobFacts, Kind, Removal
-from starforge_console.ingest.outputs import list_checkpoints
+from starforge_console.ingest.outputs import list_checkpoints, measure_files
 from starforge_console.ingest.spool import StrangeFile, open_folder
 
 WORK_FOLDERS: Final = (WORK_DIRECTORY, "home")
@@ -44,6 +44,10 @@ class Disk:
     def measure(self, one: Removal) -> int:
         """How many bytes it takes, as far as a bounded look can tell."""
         return sum(map(_measure, self._places(one)))
+
+    def measure_checkpoints(self, attempt: AttemptId) -> int:
+        """How many bytes the attempt's checkpoints hold. Raises Unavailable when the storage refuses."""
+        return measure_files(self.storage.attempt(attempt).kept)
 
     def remove(self, one: Removal) -> None:
         """Remove what belongs to an attempt; fine when it has gone already. Raises OSError and StarForgeError."""

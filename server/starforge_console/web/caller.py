@@ -51,8 +51,11 @@ def show_quota(line: QuotaLine) -> QuotaView:
         jobs=limit.jobs,
         series=None if limit.series is None else tuple(sorted(limit.series)),
         gpu_hours=limit.gpu_hours,
+        storage_gib=limit.storage_gib,
+        profiles=None if limit.profiles is None else tuple(sorted(limit.profiles)),
         held=Held(gpus=line.gpus, jobs=line.jobs),
         gpu_seconds=line.gpu_s,
+        stored_bytes=line.bytes,
         runs=tuple(map(_show_run, line.runs[:RUNS_NAMED])),
         other_runs=_sum_up(line.runs[RUNS_NAMED:]),
     )
@@ -60,7 +63,13 @@ def show_quota(line: QuotaLine) -> QuotaView:
 
 def _show_run(run: RunUse) -> QuotaRun:
     return QuotaRun(
-        job=run.job, user=run.user, gpus=run.gpus, jobs=run.jobs, gpu_seconds=run.gpu_s, unanswered=run.is_silent
+        job=run.job,
+        user=run.user,
+        gpus=run.gpus,
+        jobs=run.jobs,
+        gpu_seconds=run.gpu_s,
+        stored_bytes=run.bytes,
+        unanswered=run.is_silent,
     )
 
 
@@ -72,4 +81,5 @@ def _sum_up(runs: Sequence[RunUse]) -> OtherRuns | None:
         gpus=sum(run.gpus for run in runs),
         jobs=sum(run.jobs for run in runs),
         gpu_seconds=sum(run.gpu_s for run in runs),
+        stored_bytes=sum(run.bytes for run in runs),
     )

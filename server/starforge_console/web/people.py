@@ -41,8 +41,10 @@ async def set_quota(
     services: Services, _account: Administrator, kind: HolderKind, holder: str, request: SetQuota
 ) -> QuotaView:
     """Limit what a user or a team may hold and use; what runs goes on, and queued jobs wait."""
+    numbers = request.model_dump(exclude={"series", "profiles"})
     series = None if request.series is None else frozenset(request.series)
-    limit = Limit(gpus=request.gpus, jobs=request.jobs, series=series, gpu_hours=request.gpu_hours)
+    profiles = None if request.profiles is None else frozenset(request.profiles)
+    limit = Limit(**numbers, series=series, profiles=profiles)
     return show_quota(await services.people.set_limit(Holder(kind, holder), limit))
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from server.tests.admission.test_gates import ANN, decide, fleet, node, pools, spec
-from starforge_console.domain.quota import Holder, Limit, Member, Quotas, Usage
+from starforge_console.domain.quota import GIB, Holder, Limit, Member, Quotas, Usage
 
 TEAM = Holder("team", "ml")
 
@@ -22,6 +22,18 @@ def test_what_could_never_start_is_refused() -> None:
     assert ask(Limit(gpus=3), []) == {"quota": ["quota_never"]}
     assert ask(Limit(gpu_hours=0), []) == {"quota": ["quota_never"]}
     assert ask(Limit(series=frozenset({"l40s"})), []) == {"quota": ["quota_never"]}
+    assert ask(Limit(profiles=frozenset({"cpu", "l40s"})), []) == {"quota": ["quota_never"]}
+    assert ask(Limit(profiles=frozenset({"h200"})), []) == {}
+
+
+def test_what_comes_while_storage_is_full_is_admitted_and_told_how_to_free_some() -> None:
+    quotas = Quotas(limits={TEAM: Limit(storage_gib=1)}, members={ANN.user_id: Member("ann", "ml")})
+    asked, usage = (
+        spec(resources=pools({"gpus_per_node": 4, "series": "h200"})),
+        Usage(quotas, stored={ANN.user_id: 3 * GIB}),
+    )
+    (warning,) = dict(decide(asked, fleet(node("big", gpus=8)), usage=usage))["warned"]
+    assert warning.startswith("it waits in the queue: quota of team ml: 3.0 GiB of 1 GiB on the storage held")
 
 
 def test_what_is_over_it_now_is_admitted_and_told_who_holds_what() -> None:

@@ -29,13 +29,26 @@ def test_limits_are_set_part_by_part_listed_and_taken_away(command: Command) -> 
     done = command("quota", "set", "--user", "ann", "--jobs", "3", "--series", "h200, l40s")
     assert "user ann: 8 GPUs at once, 3 jobs at once, series h200, l40s" in done.stderr
     held = {"gpus": 0, "jobs": 0}
-    limits = {"gpus": 8, "jobs": 3, "series": ["h200", "l40s"], "gpu_hours": None}
-    ann = {"kind": "user", "name": "ann", **limits, "held": held, "gpu_seconds": 0, "runs": []}
+    limits = {
+        "gpus": 8,
+        "jobs": 3,
+        "series": ["h200", "l40s"],
+        "gpu_hours": None,
+        "storage_gib": None,
+        "profiles": None,
+    }
+    used = {"held": held, "gpu_seconds": 0, "stored_bytes": 0, "runs": []}
+    ann = {"kind": "user", "name": "ann", **limits, **used}
     assert items(command) == [ann]
     assert "0 of 8" in command("quota", "ls").stdout
     assert "12 GPU-hours in 24 hours" in command("quota", "set", "--user", "ann", "--gpu-hours", "12").stderr
     assert "0.00 of 12" in command("quota", "ls", "--runs").stdout
+    more = command("quota", "set", "--user", "ann", "--storage-gib", "500", "--profiles", "cpu,h200").stderr
+    assert "500 GiB of storage" in more
+    assert "profiles cpu, h200" in more
+    assert "0 B of 500 GiB" in command("quota", "ls").stdout
     assert command("quota", "set", "--user", "ann", "--gpu-hours", "none").exit_code == 0
+    assert command("quota", "set", "--user", "ann", "--storage-gib", "none", "--profiles", "none").exit_code == 0
     assert command("quota", "set", "--user", "ann", "--gpus", "none", "--series", "none").exit_code == 0
     assert items(command) == [ann | {"gpus": None, "series": None}]
     assert command("quota", "rm", "--user", "ann").exit_code == 0
@@ -60,6 +73,9 @@ def test_a_user_belongs_to_one_team_or_to_none(command: Command) -> None:
         (["quota", "set", "--user", "ann", "--gpus", "-1"], "is no number of GPUs"),
         (["quota", "set", "--user", "ann", "--gpu-hours", "1.5"], "is no number of GPU-hours"),
         (["quota", "set", "--user", "ann", "--series", "h20x"], "did you mean 'h20'?"),
+        (["quota", "set", "--user", "ann", "--storage-gib", "1TB"], "is no number of GiB"),
+        (["quota", "set", "--user", "ann", "--profiles", "cpus"], "did you mean 'cpu'?"),
+        (["quota", "set", "--user", "ann", "--profiles", ","], "no profile is named"),
         (["quota", "set", "--team", "M L", "--gpus", "1"], "cannot be the name of a team"),
         (["quota", "rm", "--user", "ann"], "has no quota"),
         (["user", "team", "ann"], "name a team, or give --none"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from starforge.contract.launch import PoolRequest
 from starforge_console.domain.gpu_hours import HOUR_S, Span, measure_all
-from starforge_console.domain.quota import Holder, Limit, Member, Quotas, Usage, count_gpus, find_never
+from starforge_console.domain.quota import GIB, Holder, Limit, Member, Quotas, Usage, count_gpus, find_never
 from starforge_console.domain.waiting import describe_waiting
 
 ANN, BOB, EVE = 1, 2, 3
@@ -83,6 +83,20 @@ def test_the_limits_of_user_and_team_are_both_told() -> None:
         (Limit(series=frozenset({"h100"})), pools(1, "h100"), ""),
         (Limit(series=frozenset({"h100-sxm"})), pools(1, "h100"), "h100 GPUs are asked for"),
         (Limit(series=frozenset({"h100-sxm", "h100-pcie", "h100-nvl"})), pools(1, "h100"), ""),
+        (Limit(storage_gib=0), pools(0), "nothing may be held on the storage"),
+        (Limit(storage_gib=1), pools(8), ""),
+        (Limit(profiles=frozenset({"cpu", "l40s"})), pools(1), "profile h200 is asked for, and allowed are cpu, l40s"),
+        (Limit(profiles=frozenset({"cpu", "l40s"})), pools(0), ""),
+        (Limit(profiles=frozenset({"l40s"})), pools(0), "profile cpu is asked for, and allowed are l40s"),
+        (Limit(profiles=frozenset({"l40s"})), pools(1, None), "profile any is asked for"),
+        (Limit(profiles=frozenset({"any"})), pools(1, None), ""),
+        (Limit(profiles=frozenset({"any"})), pools(1), "profile h200 is asked for"),
+        (Limit(profiles=frozenset({"h100"})), pools(1, "h100-sxm"), ""),
+        (Limit(profiles=frozenset({"h100-sxm"})), pools(1, "h100"), "profile h100 is asked for"),
+        (Limit(profiles=frozenset({"any"}), series=frozenset({"l40s"})), pools(1, None), "name one of them"),
+        (Limit(profiles=frozenset({"h200"}), series=frozenset({"l40s"})), pools(1), "h200 GPUs are asked for"),
+        (Limit(profiles=frozenset()), pools(0), "allowed are none"),
+        (Limit(profiles=frozenset({"cpu"})), (*pools(0), *pools(2)), "profile h200 is asked for"),
     ],
 )
 def test_what_no_wait_could_ever_mend_is_told_apart(limit: Limit, asked: tuple[PoolRequest, ...], told: str) -> None:
@@ -121,6 +135,32 @@ def test_how_many_hours_are_used_and_when_some_come_free_is_told(most: int, span
     assert told in describe_waiting(holds) if told else not holds
     assert not usage.copy().find_holds(ANN, pools(0)), "what asks for no GPU uses no GPU-hours"
     assert usage.copy().find_holds(ANN, pools(1)) == holds
+
+
+@given(most=st.integers(1, 5), stored=st.dictionaries(USERS, st.integers(0, 6)), user=USERS, gpus=st.integers(0, 2))
+def test_no_start_ever_comes_while_storage_is_full(most: int, stored: dict[int, int], user: int, gpus: int) -> None:
+    found = quotas(user_ann=Limit(storage_gib=most), team_ml=Limit(storage_gib=most + 1))
+    held = {one: GIB * count for one, count in stored.items()}
+    usage = Usage(found, stored=held)
+    full = [
+        holder
+        for holder, limit in found.list_limits(user)
+        if sum(size for one, size in held.items() if holder in MEMBERS[one].holders) >= (limit.storage_gib or 0) * GIB
+    ]
+    assert [hold.places for hold in usage.copy().find_holds(user, pools(gpus))] == [
+        (f"quota of {one}",) for one in full
+    ]
+
+
+def test_how_much_is_stored_and_what_frees_it_is_told() -> None:
+    usage = Usage(quotas(team_ml=Limit(storage_gib=2)), stored={ANN: 2 * GIB, BOB: GIB // 2, EVE: 9 * GIB})
+    assert describe_waiting(usage.find_holds(ANN, pools(0))) == (
+        "quota of team ml: 2.5 GiB of 2 GiB on the storage held: it can start once 512.0 MiB of it are freed; "
+        "'sf quota' names the runs that hold it, and 'sf job delete' frees what one that has ended holds"
+    )
+    assert usage != Usage(quotas(team_ml=Limit(storage_gib=2)), stored={ANN: GIB}), "what is freed ends a rest"
+    just = Usage(quotas(team_ml=Limit(storage_gib=2)), stored={ANN: 2 * GIB - 1, EVE: GIB})
+    assert not just.find_holds(ANN, pools(8))
 
 
 def test_the_text_of_a_wait_stays_the_same_for_minutes() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from server.tests.ingest.builders import Site, ended, event_line, metrics_line, open_site, run, write_exit
 from server.tests.ledger.builders import guard, in_flight, take
@@ -22,6 +22,8 @@ from starforge_console.ingest.presence import Presence
 from starforge_console.ledger.apply import apply_move
 from starforge_console.ledger.moves import move
 from starforge_console.ledger.reports import ReportingAttempt
+from starforge_console.ledger.share_tables import stored
+from starforge_console.ledger.stored import list_stored
 
 DIGEST = "cd" * 32
 LOG = bytes(range(256)) * 9000  # more than two bodies
@@ -83,6 +85,46 @@ def test_log_curve_and_outputs_are_the_same_whether_ingest_was_reached_or_not(tm
                 ],
             }
             assert await _result(site, attempt) == (log, curve, notes, (outputs, produced))
+
+    run(_scenario())
+
+
+def test_what_an_attempt_holds_on_the_storage_is_measured_whatever_it_told_and_nothing_behind_a_link(
+    tmp_path: Path,
+) -> None:
+    async def _scenario() -> None:
+        async with open_site(tmp_path) as site:
+            attempt = await site.start_attempt(nodes=2)
+            _leave_files(site, attempt)
+            layout = site.storage.attempt(attempt.id)
+            node = layout.root / "node-1"
+            node.mkdir()
+            (node / "log.bin").write_bytes(b"1234567")
+            out = site.storage.outputs(attempt.job, 1)
+            (out / "deep").mkdir(parents=True)
+            (out / "model.bin").write_bytes(b"12345")
+            (out / "deep" / "untold").write_bytes(b"123")
+            (out / "again").hardlink_to(out / "model.bin")
+            outside = tmp_path / "outside"
+            outside.mkdir()
+            (outside / "huge").write_bytes(b"1" * 10_000)
+            (out / "link").symlink_to(outside)
+            (out / "file").symlink_to(outside / "huge")
+            manifest = len((layout.checkpoints / "step-10" / CHECKPOINT_MANIFEST).read_bytes())
+            for _ in range(2):
+                await _finaliser(site).finalise(ended(attempt))
+                rows = await site.stores.ledger.read(lambda c: c.execute(select(stored)).all())
+                assert {(row.kind, row.number): row.bytes for row in rows} == {
+                    ("artifacts", 1): 5 + 3,
+                    ("checkpoints", 1): 5 + 3 + manifest,
+                    ("log", 1): len(LOG) + len(METRICS) + len(EVENTS) + 7,
+                }
+            out.rename(tmp_path / "away")
+            out.symlink_to(outside)
+            await _finaliser(site).finalise(ended(attempt))
+            assert await site.stores.ledger.read(lambda c: list_stored(c, [1])) == {
+                (1, attempt.job): 5 + 3 + manifest + len(LOG) + len(METRICS) + len(EVENTS) + 7
+            }
 
     run(_scenario())
 

@@ -55,11 +55,26 @@ def test_a_users_team_is_set_and_taken_away(admin: TestClient, api: TestClient) 
 
 
 def test_a_limit_is_set_and_removed(admin: TestClient, api: TestClient) -> None:
-    send(admin, "/admin/quota", kind="team", name="vision", gpus="8", jobs="", gpu_hours="12", series="h100-sxm, l40s")
+    send(
+        admin,
+        "/admin/quota",
+        kind="team",
+        name="vision",
+        gpus="8",
+        jobs="",
+        gpu_hours="12",
+        storage_gib="500",
+        series="h100-sxm, l40s",
+        profiles="cpu, l40s",
+    )
     (told,) = api.get("/api/v1/admin/quotas").json()["items"]
     assert (told["kind"], told["name"], told["gpus"], told["jobs"]) == ("team", "vision", 8, None)
     assert (told["series"], told["gpu_hours"]) == (["h100-sxm", "l40s"], 12)
-    assert "0.00 / 12" in admin.get("/admin").text
+    assert (told["profiles"], told["storage_gib"]) == (["cpu", "l40s"], 500)
+    page = admin.get("/admin").text
+    assert "0.00 / 12" in page
+    assert "0.0 / 500&nbsp;GiB" in page
+    assert "Profiles <code>cpu, l40s</code>" in page
     status, page = send(admin, "/admin/quota", kind="team", name="vision", do="remove")
     assert (status, "The limit is gone." in page) == (200, True)
     assert api.get("/api/v1/admin/quotas").json()["items"] == []
@@ -94,6 +109,8 @@ def test_a_window_is_set_shown_and_removed(admin: TestClient, api: TestClient) -
         ("team", {"user": "nobody", "team": "x"}, (404, "there is no user")),
         ("quota", {"kind": "user", "name": "root", "gpus": "many"}, (422, "is no number of gpus")),
         ("quota", {"kind": "user", "name": "root", "gpu_hours": "1.5"}, (422, "is no number of gpu-hours")),
+        ("quota", {"kind": "user", "name": "root", "storage_gib": "1TB"}, (422, "is no number of storage-gib")),
+        ("quota", {"kind": "user", "name": "root", "profiles": "cpus"}, (422, "there is no profile")),
         ("quota", {"kind": "user", "name": "root"}, (422, "no limit is given")),
         ("quota", {"kind": "user", "name": "root", "series": "h1000"}, (422, "is no series of GPUs")),
         ("quota", {"kind": "user", "name": "root", "do": "remove"}, (404, "has no quota")),

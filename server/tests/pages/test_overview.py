@@ -10,6 +10,7 @@ from server.tests.web.support import ConsoleUnderTest, submit
 from starforge.contract.executor import GpuState
 from starforge.contract.fleets import FleetDetail, FleetSummary, GpuDetail, HolderView, NodeDetail
 from starforge.contract.states import Reason
+from starforge_console.ledger.stored import Store, note_stored
 from starforge_console.web.i18n.words import CHINESE, ENGLISH
 from starforge_console.web.pages.attention import list_concerns
 
@@ -159,9 +160,11 @@ def test_my_quotas_stand_beside_the_queue_and_on_my_account(console: ConsoleUnde
     root.put("/api/v1/admin/quotas/user/ann", json={"gpus": 4, "jobs": 1})
     job = submit(console, ann)
     begin(console, job)
+    console.ledger.write_now(lambda c: note_stored(c, job, {(Store.LOG, 1): 3 << 20}))
     for path in ("/queue", "/account"):
         page = client.get(path).text
         assert '<span class="attention">1 / 1</span>' in page
+        assert page.count("3.0\xa0MiB") == 4, "of the run, and of all together, each for wide and narrow screens"
         assert f'<tr class="item"><td class="who"><a href="/jobs/{job}">{job}</a><small>@ann</small>' in page
 
 

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from server.tests.retention.yard import Yard, open_yard
 from server.tests.web.support import WORKSPACE
@@ -18,7 +19,10 @@ from starforge_console.domain.inputs import CheckpointInput
 from starforge_console.domain.retention import Kind, Removal
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.removals import begin_removals, is_checkpoint_removed, list_unfinished
+from starforge_console.ledger.share_tables import stored
+from starforge_console.ledger.stored import Store, note_stored
 from starforge_console.retention.collector import Outcome
+from starforge_console.wakeups import QUEUE
 
 
 def collect(yard: Yard) -> Outcome:
@@ -71,6 +75,25 @@ def test_what_is_over_its_time_goes_and_the_job_tells_so(tmp_path: Path) -> None
             "retention removed the log of attempt 1 (12 B): its job ended 91 d ago",
             "retention removed the checkpoint step-1 of attempt 1 (89 B): 3 newer ones of the job stay",
         ]
+
+
+def test_what_goes_counts_no_more_for_its_user_and_the_queue_hears_of_it(tmp_path: Path) -> None:
+    with open_yard(tmp_path) as yard:
+        job, _ = yard.end(steps=(1, 2, 3, 4))
+        held = {(Store.ARTIFACTS, 1): 7, (Store.CHECKPOINTS, 1): 5000, (Store.LOG, 1): 6}
+        yard.console.ledger.write_now(lambda c: note_stored(c, job, held))
+        yard.later(91)
+
+        async def is_heard() -> bool:
+            yard.console.services.wakeups.bind()
+            waiter = yard.console.services.wakeups.subscribe(QUEUE)
+            await yard.collector.collect("ada")
+            return await waiter.wait(5.0)
+
+        assert asyncio.run(is_heard())
+        rows = yard.console.ledger.read_now(lambda c: c.execute(select(stored.c.kind, stored.c.bytes)).all())
+        manifests = sum(len(file.read_bytes()) for file in (tmp_path / "storage").rglob("starforge-checkpoint.json"))
+        assert dict(map(tuple, rows)) == {"artifacts": 7, "checkpoints": 2 + 3 + 4 + manifests}
 
 
 def test_a_second_pass_removes_nothing_more(tmp_path: Path) -> None:

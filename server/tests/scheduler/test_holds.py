@@ -11,12 +11,13 @@ from starforge.contract.states import JobState
 from starforge.errors import LaunchRefused
 from starforge_console.domain.gpu_hours import HOUR_S
 from starforge_console.domain.inputs import HubInput, HubRef
-from starforge_console.domain.quota import Holder
+from starforge_console.domain.quota import GIB, Holder
 from starforge_console.domain.waiting import WaitReason
 from starforge_console.executors.scripting import FakeNode
 from starforge_console.ledger.accounts import find_user
 from starforge_console.ledger.inputs import write_inputs
 from starforge_console.ledger.quotas import change_parts, set_team
+from starforge_console.ledger.stored import Store, note_stored
 from starforge_console.ledger.tables import jobs
 
 ADA = Holder("user", "ada")
@@ -82,6 +83,24 @@ def test_once_the_hours_of_a_day_are_used_nothing_starts_until_enough_of_them_is
             site.clock.at += 0.6 * HOUR_S
             await site.dequeue()
             assert (await site.job(second)).state == JobState.PENDING
+
+    run(go())
+
+
+def test_nothing_starts_while_storage_is_full_until_some_is_freed_and_what_runs_goes_on(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with open_site(tmp_path, FakeNode(name="n1", gpus=8)) as site:
+            await limit(site, storage_gib=1)
+            first, _ = await site.running()
+            await site.ledger.write(lambda c: note_stored(c, first, {(Store.CHECKPOINTS, 1): 2 * GIB}))
+            second = await site.submit()
+            for _ in range(2):  # the second of them rests
+                await site.dequeue()
+                assert "2.0 GiB of 1 GiB on the storage held" in (await site.job(second)).note
+            assert await states(site, [first, second]) == [JobState.RUNNING, JobState.QUEUED]
+            await site.ledger.write(lambda c: note_stored(c, first, {(Store.CHECKPOINTS, 1): GIB - 1}))
+            await site.dequeue()
+            assert await states(site, [first, second]) == [JobState.RUNNING, JobState.PENDING]
 
     run(go())
 

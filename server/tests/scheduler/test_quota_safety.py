@@ -8,9 +8,10 @@ from sqlalchemy import select
 from server.tests.scheduler.test_safety import AnyOrder
 from starforge.contract.states import HOLDS_A_PLACE
 from starforge_console.domain.gpu_hours import DAY_S, HOUR_S, Span, measure_all
-from starforge_console.domain.quota import Holder
+from starforge_console.domain.quota import GIB, Holder
 from starforge_console.ledger.quotas import change_parts, list_held
 from starforge_console.ledger.statements import list_all
+from starforge_console.ledger.stored import Store, note_stored
 from starforge_console.ledger.tables import attempts
 
 GPUS_AT_ONCE = 2
@@ -74,3 +75,43 @@ class UnderHours(AnyOrder):
 
 UnderHours.TestCase.settings = settings(AnyOrder.TestCase.settings, max_examples=20)
 TestHoursInAnyOrder = UnderHours.TestCase
+
+
+class UnderStorage(AnyOrder):
+    """The same, with a limit of storage, which fills and is freed in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stored: dict[str, int] = {}
+        self.begun: set[str] = set()
+        self.do(self.site.ledger.write(lambda c: change_parts(c, Holder("user", "ada"), {"storage_gib": 2})))
+
+    @rule(choice=st.integers(0, 3), gib=st.sampled_from([0, 0, 1, 2, 3]))
+    def is_measured(self, choice: int, gib: int) -> None:
+        if choice >= len(self.submitted):
+            return
+        job = self.submitted[choice]
+        self.do(self.site.ledger.write(lambda c: note_stored(c, job, {(Store.CHECKPOINTS, 1): gib * GIB})))
+        self.stored[job] = gib
+
+    def teardown(self) -> None:
+        """All comes to its end once nothing is full."""
+        self.do(self.site.ledger.write(lambda c: change_parts(c, Holder("user", "ada"), {"storage_gib": None})))
+        super().teardown()
+
+    @invariant()
+    def nothing_was_started_while_the_storage_was_full(self) -> None:
+        begun = set(self.do(self.site.ledger.read(lambda c: c.execute(select(attempts.c.id)).scalars().all())))
+        assert begun == self.begun or sum(self.stored.values()) < 2
+        self.begun = begun
+
+    @invariant()
+    def the_statement_names_what_holds_it(self) -> None:
+        (line,) = self.do(self.site.ledger.read(lambda c: list_all(c, self.site.clock.now())))
+        assert {run.job: run.bytes for run in line.runs if run.bytes} == {
+            job: gib * GIB for job, gib in self.stored.items() if gib
+        }
+
+
+UnderStorage.TestCase.settings = settings(AnyOrder.TestCase.settings, max_examples=20)
+TestStorageInAnyOrder = UnderStorage.TestCase

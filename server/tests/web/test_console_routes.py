@@ -8,6 +8,7 @@ from starforge.contract.api import MethodList, ProfileList
 from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
 from starforge_console.domain.quota import Holder
 from starforge_console.ledger.quotas import change_parts, list_members, set_team
+from starforge_console.ledger.stored import Store, note_stored
 
 
 @pytest.mark.parametrize(
@@ -55,15 +56,18 @@ def test_everybody_sees_the_own_quota_and_that_of_the_team_with_what_is_held(con
     console.ledger.write_now(lambda c: change_parts(c, Holder("user", "eve"), {"jobs": 1}))
     job = submit(console, bob)
     begin(console, job)
+    console.ledger.write_now(lambda c: note_stored(c, job, {(Store.LOG, 1): 5}))
     items = console.client(ann).get("/api/v1/quotas").json()["items"]
     none = {"gpus": None, "jobs": None, "series": None, "gpu_hours": None, "other_runs": None}
+    none |= {"storage_gib": None, "profiles": None}
     (run,) = items[1]["runs"]
     assert (run["job"], run["user"], run["jobs"], run["unanswered"]) == (job, "bob", 1, False)
     held, used = {"gpus": run["gpus"], "jobs": 1}, run["gpu_seconds"]
     assert items == [
-        {"kind": "user", "name": "ann", **none, "held": {"gpus": 0, "jobs": 0}, "gpu_seconds": 0, "runs": []},
+        {"kind": "user", "name": "ann", **none, "held": {"gpus": 0, "jobs": 0}, "gpu_seconds": 0, "stored_bytes": 0}
+        | {"runs": []},
         {"kind": "team", "name": "ml", **none, "gpus": 8, "series": ["h200"]}
-        | {"held": held, "gpu_seconds": used, "runs": [run]},
+        | {"held": held, "gpu_seconds": used, "stored_bytes": 5, "runs": [run]},
     ]
     assert console.client().get("/api/v1/quotas").status_code == 401
 

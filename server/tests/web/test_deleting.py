@@ -24,6 +24,7 @@ from starforge_console.assembly.layout import StorageLayout
 from starforge_console.assembly.removal import RemovalCut, remove_tree
 from starforge_console.jobs.deleted import AGAIN_S, IDLE_S, DeletedRuns, put_aside
 from starforge_console.ledger.accounts import Account, find_user
+from starforge_console.ledger.stored import Store, note_stored
 from starforge_console.web.deps import ApiServices
 
 FILES = 3000
@@ -69,6 +70,17 @@ def test_a_deleted_job_is_gone_at_once_and_its_files_afterwards(console: Console
     assert asyncio.run(remover(console).run_once()) == IDLE_S
     assert list(storage_of(console).deleted.iterdir()) == []
     assert len(list((console.run_folder(other) / "out").iterdir())) == 20
+
+
+def test_what_a_deleted_job_held_counts_no_more(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("ann")
+    job, other = ended(console, headers), ended(console, headers)
+    for one in (job, other):
+        console.ledger.write_now(lambda c: note_stored(c, one, {(Store.LOG, 1): 9}))  # noqa: B023 - called at once
+    console.client(headers).delete(f"/api/v1/jobs/{job}")
+    (quota,) = console.client(headers).get("/api/v1/quotas").json()["items"]
+    assert [(run["job"], run["stored_bytes"]) for run in quota["runs"] if run["stored_bytes"]] == [(other, 9)]
+    assert quota["stored_bytes"] == 9
 
 
 class RetriedLogs(Logs):

@@ -40,8 +40,11 @@ def test_a_limit_is_set_shown_to_whom_it_binds_replaced_and_removed(
         "jobs": None,
         "series": ["h100-sxm", "l40s"],
         "gpu_hours": None,
+        "storage_gib": None,
+        "profiles": None,
         "held": {"gpus": 0, "jobs": 0},
         "gpu_seconds": 0,
+        "stored_bytes": 0,
         "runs": [],
         "other_runs": None,
     }
@@ -49,6 +52,9 @@ def test_a_limit_is_set_shown_to_whom_it_binds_replaced_and_removed(
         ann.get("/api/v1/quotas").json()["items"] == [told.json()] == root.get("/api/v1/admin/quotas").json()["items"]
     )
     assert root.put("/api/v1/admin/quotas/user/ann", json={"gpu_hours": 2}).json()["gpu_hours"] == 2
+    more = root.put("/api/v1/admin/quotas/user/ann", json={"storage_gib": 5, "profiles": ["cpu", "any"]}).json()
+    assert (more["storage_gib"], more["profiles"]) == (5, ["any", "cpu"])
+    assert root.put("/api/v1/admin/quotas/user/ann", json={"profiles": ["cpus"]}).status_code == 422
     assert root.put("/api/v1/admin/quotas/user/ann", json={"jobs": 2}).json()["gpus"] is None
     assert root.delete("/api/v1/admin/quotas/user/ann").status_code == 204
     assert root.delete("/api/v1/admin/quotas/user/ann").status_code == 404

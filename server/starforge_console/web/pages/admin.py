@@ -248,12 +248,15 @@ def _read_lines(form: FormData, name: str) -> list[str]:
 
 
 def _read_limit(form: FormData) -> Limit:
-    names = frozenset(name.strip() for name in text_of(form, "series", 2000).split(",") if name.strip())
-    counts = {name: _read_count(form, name) for name in ("gpus", "jobs", "gpu_hours")}
-    limit = Limit(**counts, series=names or None)
+    counts = {name: _read_count(form, name) for name in ("gpus", "jobs", "gpu_hours", "storage_gib")}
+    limit = Limit(**counts, series=_read_names(form, "series"), profiles=_read_names(form, "profiles"))
     if limit == Limit():
         raise InputError("no limit is given", next_step="fill in at least one of the fields, or remove the limit")
     return limit
+
+
+def _read_names(form: FormData, part: str) -> frozenset[str] | None:
+    return frozenset(name.strip() for name in text_of(form, part, 2000).split(",") if name.strip()) or None
 
 
 def _read_count(form: FormData, name: str) -> int | None:

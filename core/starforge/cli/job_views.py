@@ -52,8 +52,9 @@ def ls(  # noqa: PLR0913 - one parameter an option
     r"""List jobs, newest first.
 
     \b
-    JSON: {items: [{id, name, project, user, state, reason, desired, note, note_code,
-                    fleet, gpus, attempt, submitted_at, started_at, ended_at, retry_at,
+    JSON: {items: [{id, name, project, user, state, reason, desired, note,
+                    note_code, fleet, gpus, attempt, submitted_at, started_at,
+                    ended_at, retry_at,
                     state_since, waits: [{reason, code, places, more}], recipe,
                     series, got_series, node, max_runtime_s, retries_left, step,
                     total_steps,

@@ -7,11 +7,13 @@ import pytest
 from sqlalchemy import select
 
 from server.tests.ledger.builders import guard
-from server.tests.scheduler.support import Site, make_record, open_site, run
-from starforge.contract.ids import JobId
+from server.tests.scheduler.support import FLEET, Site, make_record, open_site, run
+from starforge.contract.executor import Target
+from starforge.contract.ids import JobId, new_attempt_id
 from starforge.contract.states import DesiredState, JobState, Reason
 from starforge.errors import Conflict
 from starforge_console.domain.quota import Holder
+from starforge_console.domain.tokens import hash_token
 from starforge_console.domain.wishes import Wish
 from starforge_console.executors.scripting import FakeNode, Script
 from starforge_console.ledger.maintenance import (
@@ -21,6 +23,7 @@ from starforge_console.ledger.maintenance import (
     find_maintenance,
     pause_holding,
 )
+from starforge_console.ledger.queue import NewAttempt, dequeue, list_queued
 from starforge_console.ledger.quotas import change_parts
 from starforge_console.ledger.tables import jobs
 from starforge_console.ledger.wishes import wish_retry
@@ -365,7 +368,19 @@ def test_nothing_is_started_that_was_chosen_before_a_maintenance_began(tmp_path:
     async def go() -> None:
         async with open_site(tmp_path) as site:
             job = await site.submit()
+            (chosen,) = await site.ledger.read(list_queued)
             await begin(site)
+            new = NewAttempt(
+                id=new_attempt_id(job, 1),
+                number=1,
+                target=Target(fleet=FLEET, node="n1", name="sf-1"),
+                token_hash=hash_token(job),
+                token_expires_at=1e9,
+                lease="process 1",
+                lease_until=1e9,
+            )
+            now = guard(site.clock.now(), lease=None)
+            assert await site.ledger.write(lambda c: dequeue(c, chosen, new, now)) is None
             await site.dequeue()
             assert (await site.job(job)).state == JobState.QUEUED
             assert await site.attempts(job) == []

@@ -115,12 +115,17 @@ def find_submission(connection: Connection, key: SubmitKey) -> JobId | None:
     if row is None:
         return None
     if row.body_digest != key.body_digest:
-        raise Conflict(
-            f"the Idempotency-Key {key.key!r} was used for another submission",
-            why=f"it belongs to job {row.job_id}",
-            next_step="use a new key for a new submission",
-        )
+        raise refuse_used_key(key, f"job {row.job_id}")
     return JobId(row.job_id)
+
+
+def refuse_used_key(key: SubmitKey, owner: str) -> Conflict:
+    """The error to raise where `owner`, such as `job j234`, was made of another body under the same key."""
+    return Conflict(
+        f"the Idempotency-Key {key.key!r} was used for another submission",
+        why=f"it belongs to {owner}",
+        next_step="use a new key for a new submission",
+    )
 
 
 def load_spec(connection: Connection, job_id: JobId) -> str:

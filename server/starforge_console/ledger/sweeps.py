@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, insert, select, tuple_
 
 from starforge.contract.ids import JobId, SweepId
-from starforge.errors import Conflict, NotFound
-from starforge_console.ledger.jobs import NewJob, SubmitKey, admit
+from starforge.errors import NotFound
+from starforge_console.ledger.jobs import NewJob, SubmitKey, admit, refuse_used_key
 from starforge_console.ledger.kept_tables import idempotency
 from starforge_console.ledger.search import ENDED_STATES, is_active
 from starforge_console.ledger.sweep_tables import sweeps
@@ -99,11 +99,7 @@ def find_swept(connection: Connection, key: SubmitKey, size: int) -> SweepId | N
     if row is None:
         return None
     if row.body_digest != key.body_digest:
-        raise Conflict(
-            f"the Idempotency-Key {key.key!r} was used for another submission",
-            why=f"it belongs to {f'sweep {row.sweep}' if row.sweep else 'a job'}",
-            next_step="use a new key for a new submission",
-        )
+        raise refuse_used_key(key, f"sweep {row.sweep}" if row.sweep else "a job")
     return SweepId(row.sweep)
 
 

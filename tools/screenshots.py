@@ -94,6 +94,8 @@ def _take_all(page: Page, token: str, suffix: str) -> None:
         "account": "/account",
         "tokens": "/tokens",
         "admin": "/admin",
+        "admin-audit": "/admin?view=audit",
+        "admin-user": "/admin/users/admin",
         "admin-registries": "/admin?view=registries",
         "admin-hardware": "/admin?view=hardware",
         "admin-retention": "/admin?view=retention&plan=1",

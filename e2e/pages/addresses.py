@@ -3,7 +3,7 @@
 from tools.run import Sample
 from tools.run_fleet import SAMPLE_FLEET
 
-VIEWS = ("windows", "registries", "hardware", "maintenance", "retention")
+VIEWS = ("windows", "registries", "hardware", "maintenance", "retention", "audit")
 """Of the administration, beside its first one."""
 
 NAMES = (
@@ -47,6 +47,8 @@ NAMES = (
     "admin-hardware",
     "admin-maintenance",
     "admin-retention",
+    "admin-audit",
+    "admin-user",
     "admin-plan",
     "missing",
 )
@@ -89,6 +91,7 @@ def address_of(sample: Sample, name: str) -> str:
         "tokens": "/tokens",
         "admin": "/admin",
         **{f"admin-{view}": f"/admin?view={view}" for view in VIEWS},
+        "admin-user": "/admin/users/admin",
         "admin-plan": "/admin?view=retention&plan=1",
         "missing": "/jobs/jaaaaaaaaa",
     }[name]

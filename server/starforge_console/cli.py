@@ -1,9 +1,10 @@
 """The command `starforge-console`: sets a console up, serves it, and makes users and tokens on its machine."""
 
 import os
+import pwd
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from starforge_console.ledger.database import Database
     from starforge_console.settings.console import ConsoleSettings
 
-ROLES = ("member", "admin")
+ROLES = ("viewer", "member", "operator", "admin")
 
 
 class _Commands(click.Group):
@@ -141,7 +142,7 @@ def create_token(name: str, scopes: str, days: float) -> None:
 
 @main.group(cls=_Commands)
 def user() -> None:
-    """Users."""
+    """Users: a viewer reads, a member submits, an operator looks after machines, an admin does everything."""
 
 
 @user.command("add")
@@ -154,6 +155,48 @@ def add_user(name: str, role: str) -> None:
     settings = _load_settings()
     with _open_ledger(settings) as ledger:
         code = issue_sign_in_code(ledger, create_user(ledger, name, role, time.time()), time.time())
+    click.echo(_link(settings, code))
+
+
+@user.command("ls")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with a stable schema.")
+def list_users(*, as_json: bool) -> None:
+    """Show every user.
+
+    The JSON holds items: a list of name, role, active, team, gpus and jobs.
+    """
+    from starforge_console.accounts.user_command import show_users  # noqa: PLC0415 - a help text needs none of it
+
+    with _open_ledger(_load_settings()) as ledger:
+        show_users(ledger, as_json=as_json)
+
+
+@user.command("set")
+@click.argument("name")
+@click.option("--role", type=click.Choice(ROLES), help="What the user may do from now on.")
+@click.option("--active/--inactive", default=None, help="Whether the user may sign in.")
+def set_user(name: str, role: str | None, *, active: bool | None) -> None:
+    """Give a user another role, or let the user sign in or not any more: then all tokens and sessions end.
+
+    The console may be running: it minds a change within a second.
+    """
+    from starforge_console.accounts.user_command import change_user  # noqa: PLC0415 - a help text needs none of it
+
+    if role is None and active is None:
+        raise click.UsageError("give --role, --active or --inactive")
+    with _open_ledger(_load_settings()) as ledger:
+        change_user(ledger, name, role, active=active)
+
+
+@user.command("link")
+@click.argument("name")
+def make_link(name: str) -> None:
+    """Print a new sign-in link for a user, which works once, within an hour."""
+    from starforge_console.accounts.users import issue_sign_in_code, load_named  # noqa: PLC0415 - as above
+
+    settings = _load_settings()
+    with _open_ledger(settings) as ledger:
+        code = issue_sign_in_code(ledger, load_named(ledger, name), time.time())
     click.echo(_link(settings, code))
 
 
@@ -308,13 +351,22 @@ def _load_settings() -> "ConsoleSettings":
 
 @contextmanager
 def _open_ledger(settings: "ConsoleSettings") -> "Iterator[Database]":
-    from starforge_console.ledger.database import Database  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.ledger.audit import Actor, Via, acting_as  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.ledger.database import Database  # noqa: PLC0415 - the same
 
     ledger = Database(_find_ledger(settings), "ledger")
     try:
-        yield ledger
+        with acting_as(Actor(user=_find_login(), via=Via.COMMAND, at=time.time())):
+            yield ledger
     finally:
         ledger.close()
+
+
+def _find_login() -> str:
+    """Who runs the command on this machine, for the audit log."""
+    with suppress(KeyError):
+        return pwd.getpwuid(os.getuid()).pw_name
+    return f"uid {os.getuid()}"
 
 
 def _find_ledger(settings: "ConsoleSettings") -> Path:

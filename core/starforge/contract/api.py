@@ -82,7 +82,7 @@ class WhoAmI(Answer):
     """`GET /whoami`."""
 
     user: str
-    role: Literal["member", "admin"]
+    role: str = Field(description="admin, operator, member or viewer")
     scopes: tuple[str, ...]
     token_expires_at: float | None
 

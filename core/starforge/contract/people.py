@@ -11,6 +11,9 @@ from starforge.contract.quotas import Held
 MOST: Final = 1_000_000
 """The largest limit that can be set."""
 
+RoleName = Literal["admin", "operator", "member", "viewer"]
+ROLES: Final[tuple[RoleName, ...]] = ("admin", "operator", "member", "viewer")
+
 Count = Annotated[int, Field(ge=0, le=MOST)]
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -19,7 +22,7 @@ class UserView(Answer):
     """Somebody who may sign in, and what jobs of theirs hold a place."""
 
     name: str
-    role: Literal["admin", "member"]
+    role: str = Field(description="admin, operator, member or viewer")
     active: bool = Field(description="whether their tokens are taken")
     team: str | None
     held: Held
@@ -29,6 +32,25 @@ class UserList(Answer):
     """`GET /admin/users`, in the order in which they came."""
 
     items: tuple[UserView, ...]
+
+
+class AddUser(Frozen):
+    """`POST /admin/users`. Whoever is added signs in with a link that an administrator makes."""
+
+    name: Name
+    role: RoleName = "member"
+
+
+class SetRole(Frozen):
+    """`PUT /admin/users/{user}/role`."""
+
+    role: RoleName
+
+
+class SetActive(Frozen):
+    """`PUT /admin/users/{user}/active`. False ends all their tokens and sessions at once."""
+
+    active: bool
 
 
 class SetTeam(Frozen):

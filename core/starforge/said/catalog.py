@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from starforge.said.acts import ACTS
 from starforge.said.admission import ADMISSION
 from starforge.said.exits import EXITS
 from starforge.said.faults import FAULTS
@@ -25,6 +26,6 @@ LISTS: Final[Mapping[str, str]] = MappingProxyType(
 """What stands between the parts of a list."""
 
 MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
-    {**WAITS, **NODES, **PROGRESS, **EXITS, **ADMISSION, **REFUSALS, **FAULTS}
+    {**WAITS, **NODES, **PROGRESS, **EXITS, **ADMISSION, **REFUSALS, **FAULTS, **ACTS}
 )
 """The sentence of each code; what stands in braces is a value."""

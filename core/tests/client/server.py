@@ -53,6 +53,7 @@ class Seen:
     path: str
     headers: dict[str, str]
     body: bytes
+    query: str = ""
 
 
 class ConsoleState:
@@ -221,7 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         path = parts.path.removeprefix("/api/v1")
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self.state.seen.append(Seen(self.command, path, headers, body))
+        self.state.seen.append(Seen(self.command, path, headers, body, parts.query))
         failure = next((one for one in self.state.failures if path.endswith(one[0])), None)
         if failure is not None:
             self.state.failures.remove(failure)

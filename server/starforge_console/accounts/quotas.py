@@ -7,10 +7,12 @@ from typing import Final
 from starforge.errors import InputError, NotFound
 from starforge.hardware.profiles import BUILT_IN
 from starforge.hardware.series import FAMILIES, SERIES_BY_NAME
+from starforge.said.sentence import Said, say
 from starforge.wording import describe_nearest
 from starforge_console.accounts.users import load_named
 from starforge_console.domain.quota import TEAM, USER, Holder, Limit
 from starforge_console.domain.statement import QuotaLine
+from starforge_console.ledger.audit import audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.gpu_series import list_added_series
 from starforge_console.ledger.quotas import (
@@ -84,12 +86,18 @@ def change_limit(ledger: Database, holder: Holder, changes: Mapping[str, str]) -
             "no limit is named", next_step="give --gpus, --jobs, --gpu-hours, --storage-gib, --series or --profiles"
         )
     parsed = {part: _parse(ledger, part, text) for part, text in changes.items()}
-    return ledger.write_now(lambda c: change_parts(c, holder, parsed))
+    return ledger.write_now(
+        audited(
+            lambda c: change_parts(c, holder, parsed),
+            lambda limit: say("act.quota_set", holder=holder.said, limit=str(limit)),
+        )
+    )
 
 
 def remove_limit(ledger: Database, holder: Holder) -> None:
     """Let the holder have no limit. Raises NotFound where there was none."""
-    if not ledger.write_now(lambda c: drop_limit(c, holder)):
+    told = say("act.quota_removed", holder=holder.said)
+    if not ledger.write_now(audited(lambda c: drop_limit(c, holder), lambda done: told if done else None)):
         known = [str(one) for one in ledger.read_now(load_quotas).limits]
         raise NotFound(f"{holder} has no quota", next_step=describe_nearest(str(holder), known))
 
@@ -108,7 +116,12 @@ def change_team(ledger: Database, user: str, team: str | None) -> None:
     """Let the user belong to `team`, or to none. Raises NotFound, InputError."""
     named = load_named(ledger, user)
     chosen = None if team is None else check_team(team)
-    ledger.write_now(lambda c: set_team(c, named.id, chosen))
+    ledger.write_now(audited(lambda c: set_team(c, named.id, chosen), tell_team(user, chosen)))
+
+
+def tell_team(user: str, team: str | None) -> Said:
+    """What the audit log says of a change of team."""
+    return say("act.user_no_team", user=user) if team is None else say("act.user_team", user=user, team=team)
 
 
 def _parse(ledger: Database, part: str, text: str) -> int | frozenset[str] | None:

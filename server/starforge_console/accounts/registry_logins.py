@@ -9,10 +9,12 @@ import structlog
 from starforge.contract.launch import RegistryLogin
 from starforge.contract.registries import LONGEST_PASSWORD
 from starforge.errors import InputError, NotFound
+from starforge.said.sentence import say
 from starforge_console.accounts.vault import Vault
 from starforge_console.clock import Clock
 from starforge_console.domain.images import parse_registry
 from starforge_console.errors import SealBroken, VaultUnusable
+from starforge_console.ledger.audit import audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.registry_credentials import (
     RegistryCredential,
@@ -77,7 +79,8 @@ class RegistryLogins:
         kept = RegistryCredential(
             registry=named, username=login.username, sealed=sealed, set_at=self._clock.now(), set_by=by
         )
-        await self._ledger.write(lambda c: put_credential(c, kept))
+        told = say("act.registry_set", registry=named, name=login.username)
+        await self._ledger.write(audited(lambda c: put_credential(c, kept), told))
         _log.info("a login of a registry was set", registry=named, username=login.username, user=by)
         await self._reload(named)
         return kept
@@ -85,7 +88,9 @@ class RegistryLogins:
     async def remove(self, registry: str, by: str) -> None:
         """Forget the login of the registry. Raises InputError, NotFound."""
         named = parse_registry(registry)
-        if not await self._ledger.write(lambda c: remove_credential(c, named)):
+        told = say("act.registry_removed", registry=named)
+        removing = audited(lambda c: remove_credential(c, named), lambda done: told if done else None)
+        if not await self._ledger.write(removing):
             raise NotFound(f"there is no login for {named}", next_step="`sf admin registry ls` lists those there are")
         _log.info("a login of a registry was removed", registry=named, user=by)
         await self._reload(named)

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from starforge.contract.launch import Secret
-from starforge.said.sentence import say
-from starforge_console.accounts.sign_in import Accounts, check_owner
-from starforge_console.accounts.tokens import PERSONAL, Issued, Scope, make_personal_token
+from starforge.errors import Busy, SignInRequired
+from starforge.said.sentence import Said, say
+from starforge_console.accounts.failures import FailureLog
+from starforge_console.accounts.sign_in import Accounts, refuse_owner
+from starforge_console.accounts.tokens import PERSONAL, Issued, make_personal_token
+from starforge_console.accounts.users import tell_token
 from starforge_console.clock import Clock
 from starforge_console.domain.tokens import hash_token
 from starforge_console.ledger.accounts import Account, NewToken, add_token, find_account, revoke_token
+from starforge_console.ledger.audit import Actor, Via, audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.tokens import (
     TokenRecord,
@@ -43,6 +47,7 @@ class Sessions:
         self._ledger = ledger
         self._clock = clock
         self._accounts = accounts
+        self._failures = FailureLog(ledger, clock)
 
     async def open_with_token(self, token: str, peer: str) -> Opened:
         """A session that may do what the personal `token` may, and ends with it.
@@ -54,8 +59,12 @@ class Sessions:
             Busy: the same as TokenRefused, and `peer` failed too often of late.
 
         """
-        account = await self._accounts.authenticate(f"Bearer {token}", peer)
-        return await self._open(account, hash_token(token))
+        try:
+            account = await self._accounts.authenticate(f"Bearer {token}", peer)
+        except (Busy, SignInRequired):
+            await self._failures.note(say("way.token"), peer)
+            raise
+        return await self._open(account, hash_token(token), say("way.token"), peer)
 
     async def open_with_code(self, code: str, peer: str) -> tuple[Opened, Issued]:
         """A session and a new personal token for the user whom the sign-in `code` was made for; the code is used up.
@@ -66,8 +75,13 @@ class Sessions:
             Busy: the same as TokenRefused, and `peer` failed too often of late.
 
         """
-        issued = await self._accounts.spend_sign_in_code(code, peer)
-        return await self.open_with_token(issued.text.reveal(), peer), issued
+        try:
+            issued = await self._accounts.spend_sign_in_code(code, peer)
+        except (Busy, SignInRequired):
+            await self._failures.note(say("way.link"), peer)
+            raise
+        account = await self._accounts.authenticate(f"Bearer {issued.text.reveal()}", peer)
+        return await self._open(account, issued.kept.hash, say("way.link"), peer), issued
 
     async def find(self, text: str, *, extend: bool = True) -> Account | None:
         """Whose session this is, if it lives; `extend` says that its reader is here, so that it lives on."""
@@ -82,11 +96,13 @@ class Sessions:
     async def close(self, text: str) -> None:
         """End a session; fine when it has ended."""
         now = self._clock.now()
-        await self._ledger.write(lambda c: revoke_token(c, hash_token(text), now))
+        told = say("act.signed_out")
+        ending = audited(lambda c: revoke_token(c, hash_token(text), now), lambda done: told if done else None)
+        await self._ledger.write(ending)
 
     async def list_for(self, account: Account) -> list[TokenRecord]:
         """The personal tokens and sessions that `account` may end: everybody's for an administrator, else its own."""
-        everybody = Scope.ADMIN.value in account.scopes
+        everybody = account.administers
         now = self._clock.now()
         return await self._ledger.read(
             lambda c: list_tokens(c, (PERSONAL, SESSION), now, None if everybody else account.user_id)
@@ -96,7 +112,11 @@ class Sessions:
         """A new personal token of the account's user. Raises InputError for a life outside of (0, 3650] days."""
         now = self._clock.now()
         issued = make_personal_token(account.user_id, scopes, label, now, days)
-        await self._ledger.write(lambda c: add_token(c, issued.kept, now))
+        adding = audited(
+            lambda c: add_token(c, issued.kept, now),
+            lambda token: tell_token(token, account.user, scopes, days),
+        )
+        await self._ledger.write(adding)
         return issued
 
     async def revoke(self, account: Account, token_id: int) -> None:
@@ -108,12 +128,20 @@ class Sessions:
 
         """
         owner = await self._ledger.read(lambda c: load_token_owner(c, token_id))
-        check_owner(account, owner, say("act.revoke_token", token=token_id))
+        if owner.user_id != account.user_id and not account.administers:
+            raise refuse_owner(account, say("act.revoke_token", token=token_id))
         now = self._clock.now()
-        hashes = await self._ledger.write(lambda c: revoke_with_sessions(c, token_id, now))
+        told = (
+            say("act.session_ended", token=token_id, user=owner.user)
+            if owner.kind == SESSION
+            else say("act.token_revoked", token=token_id, user=owner.user)
+        )
+        hashes = await self._ledger.write(
+            audited(lambda c: revoke_with_sessions(c, token_id, now), lambda done: told if done else None)
+        )
         self._accounts.forget(hashes)
 
-    async def _open(self, account: Account, opened_by_hash: str) -> Opened:
+    async def _open(self, account: Account, opened_by_hash: str, way: Said, peer: str) -> Opened:
         text, now = secrets.token_urlsafe(32), self._clock.now()
         kept = NewToken(
             user_id=account.user_id,
@@ -123,7 +151,11 @@ class Sessions:
             label="",
             expires_at=min(now + IDLE_S, account.expires_at),
         )
-        await self._ledger.write(lambda c: add_token(c, kept, now, find_token_id(c, opened_by_hash)))
+        actor = Actor(user=account.user, via=Via.PAGE, at=now, peer=peer, token=account.token_id)
+        opening = audited(
+            lambda c: add_token(c, kept, now, find_token_id(c, opened_by_hash)), say("act.signed_in", way=way), by=actor
+        )
+        await self._ledger.write(opening)
         return Opened(text=Secret(text), account=account)
 
 

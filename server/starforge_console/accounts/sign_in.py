@@ -13,15 +13,14 @@ from starforge_console.accounts.tokens import (
     PERSONAL_PREFIX,
     SIGN_IN,
     Issued,
-    Scope,
     make_personal_token,
-    scopes_of_role,
 )
-from starforge_console.accounts.users import ADMIN
 from starforge_console.clock import Clock
+from starforge_console.domain.roles import Scope, scopes_of_role
 from starforge_console.domain.tokens import hash_token
 from starforge_console.errors import Forbidden, TokenRefused
 from starforge_console.ledger.accounts import Account, add_token, find_account, revoke_token, spend_token
+from starforge_console.ledger.audit import audited
 from starforge_console.ledger.database import Database
 
 REMEMBERED_S: Final = 1.0
@@ -72,17 +71,23 @@ class Accounts:
         self._remember(token_hash, account)
         return account
 
-    async def revoke(self, header: str | None) -> None:
-        """End the token in `header`; this process refuses it from now on."""
+    async def revoke(self, account: Account, header: str | None) -> None:
+        """End the account's token, which is in `header`; this process refuses it from now on."""
         token_hash = hash_token(_parse_header(header))
         now = self._clock.now()
-        await self._ledger.write(lambda c: revoke_token(c, token_hash, now))
+        told = say("act.token_revoked", token=account.token_id or 0, user=account.user)
+        revoking = audited(lambda c: revoke_token(c, token_hash, now), lambda done: told if done else None)
+        await self._ledger.write(revoking)
         self._remembered.pop(token_hash, None)
 
     def forget(self, hashes: Iterable[str]) -> None:
         """Ask the ledger again about the tokens with these hashes: they were revoked."""
         for token_hash in hashes:
             self._remembered.pop(token_hash, None)
+
+    def forget_all(self) -> None:
+        """Ask the ledger again about every token: what users may do has changed."""
+        self._remembered.clear()
 
     async def spend_sign_in_code(self, code: str, peer: str) -> Issued:
         """A new personal token for the user whom `code` was made for; the code is used up.
@@ -129,35 +134,69 @@ class Accounts:
 def check_scope(account: Account, scope: Scope) -> None:
     """Raises Forbidden when the account's token may not do what `scope` stands for."""
     if scope.value not in account.scopes:
-        command = (
-            f"starforge-console token create --user {account.user} --scopes read,submit,{scope.value}"
-            " | sf login --server URL"
-        )
-        if scope is Scope.ADMIN and account.role != ADMIN:
-            what = say("fault.no_administrator", user=account.user)
-            raise Forbidden(what, why=say("fault.for_administrators"), next_step=say("fault.ask_administrator"))
-        is_admin = scope is Scope.ADMIN
-        next_step = say("fault.no_scope_admin_next", command=command) if is_admin else say("fault.no_scope_next")
+        if scope not in scopes_of_role(account.role):
+            raise Forbidden(
+                say("fault.no_administrator", user=account.user),
+                why=say("fault.role_lacks", user=account.user, role=account.role, scope=repr(scope.value)),
+                next_step=say("fault.ask_administrator"),
+            )
         raise Forbidden(
             say("fault.no_scope", user=account.user, scope=repr(scope.value)),
             why=say("fault.no_scope_why", scopes=", ".join(sorted(account.scopes))),
-            next_step=next_step,
+            next_step=_describe_way(account, scope),
         )
 
 
+def check_operator(account: Account) -> None:
+    """Raises Forbidden for whoever does not look after machines, queue and everybody's jobs."""
+    if not account.operates:
+        check_scope(account, Scope.ADMIN)
+        raise _refuse_role(account)
+
+
+def check_administrator(account: Account) -> None:
+    """Raises Forbidden for whoever may not do everything: operators too."""
+    check_operator(account)
+    if not account.administers:
+        raise _refuse_role(account)
+
+
+def _refuse_role(account: Account) -> Forbidden:
+    return Forbidden(
+        say("fault.no_administrator", user=account.user),
+        why=say("fault.not_admin_why", user=account.user, role=account.role),
+        next_step=say("fault.ask_administrator"),
+    )
+
+
 def owns(account: Account, owner_id: int) -> bool:
-    """Whether what belongs to `owner_id` is the account's own, or the account administers the console."""
-    return account.user_id == owner_id or Scope.ADMIN.value in account.scopes
+    """Whether what belongs to `owner_id` is the account's own, or the account looks after everybody's."""
+    return account.user_id == owner_id or account.operates
 
 
 def check_owner(account: Account, owner_id: int, action: str) -> None:
     """Raises Forbidden unless the account `owns` the thing."""
     if not owns(account, owner_id):
-        raise Forbidden(
-            say("fault.may_not", user=account.user, action=action),
-            why=say("fault.may_not_why"),
-            next_step=say("fault.may_not_next"),
-        )
+        raise refuse_owner(account, action)
+
+
+def refuse_owner(account: Account, action: str) -> Forbidden:
+    """What whoever may not do something to what is another user's is told."""
+    return Forbidden(
+        say("fault.may_not", user=account.user, action=action),
+        why=say("fault.may_not_why"),
+        next_step=say("fault.may_not_next"),
+    )
+
+
+def _describe_way(account: Account, scope: Scope) -> str:
+    if scope is not Scope.ADMIN:
+        return say("fault.no_scope_next")
+    command = (
+        f"starforge-console token create --user {account.user} --scopes read,submit,{scope.value}"
+        " | sf login --server URL"
+    )
+    return say("fault.no_scope_admin_next", command=command)
 
 
 def _parse_header(header: str | None) -> str:

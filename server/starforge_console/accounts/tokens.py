@@ -3,11 +3,11 @@
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from starforge.contract.launch import Secret
 from starforge.errors import InputError
+from starforge_console.domain.roles import Scope, scopes_of_role
 from starforge_console.domain.tokens import hash_token
 from starforge_console.ledger.accounts import NewToken
 
@@ -20,25 +20,12 @@ SIGN_IN_S: Final = 3600.0
 _DAY_S: Final = 86400.0
 
 
-class Scope(StrEnum):
-    """What a personal token may do."""
-
-    READ = "read"
-    SUBMIT = "submit"
-    ADMIN = "admin"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issued:
     """A fresh token: its text, which nobody can read again, and what the ledger keeps of it."""
 
     text: Secret
     kept: NewToken
-
-
-def scopes_of_role(role: str) -> frozenset[str]:
-    """Everything that a user of this role may let a token do."""
-    return frozenset(Scope) if role == "admin" else frozenset({Scope.READ, Scope.SUBMIT})
 
 
 def parse_scopes(names: Iterable[str], role: str) -> frozenset[str]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from starforge.errors import InputError, NotFound
 from starforge.hardware.profiles import BUILT_IN
 from starforge.hardware.series import FAMILIES, SERIES_BY_NAME
+from starforge.said.sentence import say
 from starforge.wording import describe_nearest
 from starforge_console.accounts.quotas import check_team
 from starforge_console.clock import Clock
@@ -14,14 +15,13 @@ from starforge_console.domain.opening import KeptWindow, WindowOf, explain_lost
 from starforge_console.domain.window_syntax import knows_zone, parse_window
 from starforge_console.domain.windows import Edge, is_open, list_edges
 from starforge_console.ledger.accounts import Account
+from starforge_console.ledger.audit import audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import list_fleets
 from starforge_console.ledger.gpu_series import list_added_series
 from starforge_console.ledger.quotas import list_members
 from starforge_console.ledger.windows import WindowLine, list_windows, put_window, remove_window
 from starforge_console.wakeups import QUEUE, Wakeups
-
-ADMIN: Final = "admin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class OpeningHours:
         return [
             self._look(line)
             for line in lines
-            if account.role == ADMIN or line.kept.of.kind != "team" or line.kept.of.name == team
+            if account.operates or line.kept.of.kind != "team" or line.kept.of.name == team
         ]
 
     def list_edges(self, windows: Sequence[WindowNow], count: int) -> Sequence[NextEdge]:
@@ -95,14 +95,21 @@ class OpeningHours:
         await self._check_name(of)
         kept = KeptWindow(of, window, goes_on=hours.goes_on)
         line = WindowLine(kept=kept, set_by=by, set_at=self._clock.now())
-        await self._ledger.write(lambda c: put_window(c, line))
+        told = say("act.window_set", of=str(of), hours=f"{', '.join(hours.open)} ({hours.zone})")
+        await self._ledger.write(audited(lambda c: put_window(c, line), told))
         self._wakeups.notify(QUEUE)
         return self._look(line)
 
     async def remove(self, of: WindowOf) -> None:
         """Let it run at any time. Raises NotFound where it has no window."""
         now = self._clock.now()
-        removed, left = await self._ledger.write(lambda c: (remove_window(c, of, now), list_windows(c)))
+        told = say("act.window_removed", of=str(of))
+        removed, left = await self._ledger.write(
+            audited(
+                lambda c: (remove_window(c, of, now), list_windows(c)),
+                lambda done: told if done[0] else None,
+            )
+        )
         if not removed:
             known = [str(line.kept.of) for line in left]
             raise NotFound(f"{of} has no window", next_step=describe_nearest(str(of), known) if known else "")

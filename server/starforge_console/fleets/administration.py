@@ -13,12 +13,13 @@ from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.launch import Secret
 from starforge.contract.observation import Phase
 from starforge.errors import Conflict, InputError, NotFound, StarForgeError
-from starforge.said.sentence import say
+from starforge.said.sentence import Said, say
 from starforge_console.clock import Clock
 from starforge_console.domain.nodes import DRAINED, NodeState
 from starforge_console.domain.tokens import hash_token
 from starforge_console.fleets.directory import Directory
 from starforge_console.fleets.served import ServedFleets
+from starforge_console.ledger.audit import audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import Fleet
 from starforge_console.ledger.join_tokens import (
@@ -124,7 +125,12 @@ class Administration:
         new = NewJoinToken(
             hash=hash_token(text), fleet=fleet, uses=uses, created_by=by, expires_at=now + hours * _HOUR_S
         )
-        kept = await self._ledger.write(lambda c: add_join_token(c, new, now))
+        kept = await self._ledger.write(
+            audited(
+                lambda c: add_join_token(c, new, now),
+                lambda made: say("act.join_token_made", token=made.id, fleet=fleet, uses=uses),
+            )
+        )
         return MintedToken(text=Secret(text), kept=kept)
 
     async def list_tokens(self, fleet: str) -> Sequence[JoinToken]:
@@ -135,11 +141,12 @@ class Administration:
     async def revoke_token(self, fleet: str, token_id: int) -> None:
         """Let nobody in any more with this token. Raises NotFound."""
         self.load_fleet(fleet)
-        await self._ledger.write(lambda c: revoke_join_token(c, fleet, token_id, self._clock.now()))
+        told = say("act.join_token_revoked", token=token_id, fleet=fleet)
+        await self._ledger.write(audited(lambda c: revoke_join_token(c, fleet, token_id, self._clock.now()), told))
 
     async def drain(self, name: str, why: str) -> NodeRow:
         """Place nothing new on the node; what runs there stays. Raises NotFound, Conflict when it is lost or legacy."""
-        return await self._set_state(name, NodeState.DRAINING, why or DRAINED)
+        return await self._set_state(name, NodeState.DRAINING, why or DRAINED, say("act.node_drained", node=name))
 
     async def drain_and_pause(self, name: str, why: str) -> tuple[NodeRow, Sequence[JobId]]:
         """The same, and what runs there is paused and goes on elsewhere by itself; gives the jobs that were asked now.
@@ -150,9 +157,12 @@ class Administration:
         guard = Guard(now=self._clock.now(), monotonic=self._clock.monotonic())
         note = say("note.drained_why", node=name, why=why) if why else say("note.drained", node=name)
         row, jobs = await self._ledger.write(
-            lambda c: (
-                set_state(c, name, NodeState.DRAINING, why or DRAINED),
-                pause_holding(c, name, note, guard),
+            audited(
+                lambda c: (
+                    set_state(c, name, NodeState.DRAINING, why or DRAINED),
+                    pause_holding(c, name, note, guard),
+                ),
+                lambda done: say("act.node_drained_paused", node=name, n=len(done[1])),
             )
         )
         self._directory.note_row(row)
@@ -162,7 +172,7 @@ class Administration:
 
     async def undrain(self, name: str) -> NodeRow:
         """Place on the node again. Raises NotFound, Conflict when it is lost or legacy."""
-        return await self._set_state(name, NodeState.ACTIVE, "")
+        return await self._set_state(name, NodeState.ACTIVE, "", say("act.node_undrained", node=name))
 
     async def mark_lost(self, name: str, confirm: str) -> LostNode:
         """Declare the machine off, or cut from the storage: its attempts fail as `node_lost` and are run elsewhere.
@@ -182,7 +192,9 @@ class Administration:
                 next_step=f"make sure that it is off, then confirm with {name!r}",
             )
         guard = Guard(now=self._clock.now(), monotonic=self._clock.monotonic())
-        lost = await self._ledger.write(lambda c: mark_lost(c, name, guard))
+        lost = await self._ledger.write(
+            audited(lambda c: mark_lost(c, name, guard), lambda done: say("act.node_lost", node=name, n=len(done.jobs)))
+        )
         self._directory.note_row(lost.row)
         self._wakeups.notify(NODES, QUEUE, ENDINGS, BACKEND, *map(job_topic, lost.jobs))
         _log.warning("a node was marked lost", node=name, fence=lost.row.fence, jobs=list(lost.jobs))
@@ -191,7 +203,8 @@ class Administration:
     async def remove(self, name: str) -> NodeRow:
         """Take the node out of its fleet. Raises NotFound, Conflict when it is legacy or attempts live there."""
         self._require_registered(name)
-        row = await self._ledger.write(lambda c: remove_node(c, name, self._clock.now()))
+        told = say("act.node_removed", node=name)
+        row = await self._ledger.write(audited(lambda c: remove_node(c, name, self._clock.now()), told))
         self._directory.note_row(row)
         self._wakeups.notify(NODES, QUEUE, BACKEND)
         _log.info("a node was removed", node=name)
@@ -216,7 +229,8 @@ class Administration:
             raise Conflict(
                 f"attempt {attempt} is known", next_step=f"stop its job: sf job stop {attempt.split('-')[0]}"
             )
-        executor = self._fleets[row.fleet]
+        executor, told = self._fleets[row.fleet], say("act.unknown_ended", attempt=attempt, node=name)
+        await self._ledger.write(audited(lambda _: None, told))  # before the container hears of it
         await executor.fence(attempt)
         await executor.stop(attempt, UNKNOWN_GRACE_S)
         _log.warning("an unknown container is ended", node=name, attempt=attempt)
@@ -271,9 +285,9 @@ class Administration:
                 f" sf fleet token {row.fleet}",
             )
 
-    async def _set_state(self, name: str, state: NodeState, why: str) -> NodeRow:
+    async def _set_state(self, name: str, state: NodeState, why: str, told: Said) -> NodeRow:
         self._require_registered(name)
-        row = await self._ledger.write(lambda c: set_state(c, name, state, why))
+        row = await self._ledger.write(audited(lambda c: set_state(c, name, state, why), told))
         self._directory.note_row(row)
         self._wakeups.notify(NODES, QUEUE)
         return row

@@ -6,7 +6,9 @@ from typing import Final
 
 from starforge.errors import Conflict, InputError, NotFound
 from starforge.hardware.series import SeriesRegistry, find_series
+from starforge.said.sentence import say
 from starforge_console.clock import Clock
+from starforge_console.ledger.audit import audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.gpu_series import AddedSeries, list_added_series, put_series, remove_series
 
@@ -58,7 +60,8 @@ class HardwareRegistry:
             raise Conflict(f"{name!r} is known already", why=f"its series is {built_in}, which nobody can change")
         known = self._find_added(name)
         added = AddedSeries(name=known or name, series=series, added_by=by, added_at=self._clock.now())
-        await self._ledger.write(lambda c: put_series(c, added))
+        told = say("act.series_set", name=added.name, series=series)
+        await self._ledger.write(audited(lambda c: put_series(c, added), told))
         await self.load()
         return added
 
@@ -67,7 +70,8 @@ class HardwareRegistry:
         known = self._find_added(name)
         if known is None:
             raise NotFound(f"no administrator added a GPU named {name!r:.80}", next_step="built-in names stay")
-        await self._ledger.write(lambda c: remove_series(c, known))
+        told = say("act.series_removed", name=known)
+        await self._ledger.write(audited(lambda c: remove_series(c, known), told))
         await self.load()
 
     def _find_added(self, name: str) -> str | None:

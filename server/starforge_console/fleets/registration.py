@@ -23,6 +23,7 @@ from starforge.contract.registration import (
 )
 from starforge.contract.wire import NodeReport, decode
 from starforge.errors import Conflict, InputError, NotFound, Refused
+from starforge.said.sentence import say
 from starforge_console.clock import Clock
 from starforge_console.domain.nodes import NodeState, is_away
 from starforge_console.domain.tokens import hash_token
@@ -32,6 +33,7 @@ from starforge_console.fleets.hardware import HardwareRegistry
 from starforge_console.fleets.proofs import Proofs, SignedBody
 from starforge_console.fleets.reports import MOST_GPUS, check_name, check_report
 from starforge_console.fleets.trials import Trial, prepare_trial
+from starforge_console.ledger.audit import Actor, Via, audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import list_fleets
 from starforge_console.ledger.heartbeats import join_by_token, take_beat
@@ -232,7 +234,13 @@ class Registration:
         token = hash_token(request.token)
         # Whoever guesses keeps nobody from writing.
         await self._ledger.read(lambda c: check_join_token(c, token, request.fleet, now))
-        return await self._ledger.write(lambda c: join_by_token(c, token, row, now))
+        return await self._ledger.write(
+            audited(
+                lambda c: join_by_token(c, token, row, now),
+                lambda made: say("act.node_joined", node=made.name, fleet=made.fleet, peer=peer),
+                by=Actor(user="", via=Via.NODE, at=now, peer=peer),
+            )
+        )
 
     async def _prepare_trial(self, fleet: str) -> Trial:
         terms, fleets = self._terms, await self._ledger.read(list_fleets)

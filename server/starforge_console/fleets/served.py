@@ -13,6 +13,7 @@ from starforge.contract.launch import IMAGE_USER, Network, parse_user
 from starforge.errors import Conflict, InputError, LaunchRefused, Unavailable
 from starforge.said.sentence import say
 from starforge_console.clock import Clock
+from starforge_console.ledger.audit import audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleet_deletion import delete_fleet
 from starforge_console.ledger.fleets import Fleet, add_fleet, list_fleets, require_limit
@@ -78,7 +79,8 @@ class ServedFleets(Mapping[str, Executor]):
                 "there is a fleet of this host already", next_step="make one of kind node, and let machines join it"
             )
         executor = self._build(fleet)
-        await self._ledger.write(lambda c: add_fleet(c, fleet, self._clock.now()))
+        told = say("act.fleet_made", fleet=fleet.name, kind=fleet.kind)
+        await self._ledger.write(audited(lambda c: add_fleet(c, fleet, self._clock.now()), told))
         await executor.start(lambda: self._wakeups.notify(BACKEND, QUEUE))
         self._executors[fleet.name], self._fleets[fleet.name] = executor, fleet
         self._wakeups.notify(QUEUE, BACKEND, NODES)
@@ -88,7 +90,8 @@ class ServedFleets(Mapping[str, Executor]):
 
         Raises NotFound.
         """
-        await self._ledger.write(lambda c: require_limit(c, name, requires=requires))
+        told = say("act.fleet_limit_required", fleet=name) if requires else say("act.fleet_limit_released", fleet=name)
+        await self._ledger.write(audited(lambda c: require_limit(c, name, requires=requires), told))
         _log.info("what a fleet takes was changed", fleet=name, only_with_a_time_limit=requires, by=by)
         self._fleets[name] = replace(self._fleets[name], requires_limit=requires)
         self._wakeups.notify(QUEUE, NODES)
@@ -101,7 +104,8 @@ class ServedFleets(Mapping[str, Executor]):
             Conflict: jobs, nodes or attempts are left; it says how many.
 
         """
-        await self._ledger.write(lambda c: delete_fleet(c, name, self._clock.now()))
+        told = say("act.fleet_deleted", fleet=name)
+        await self._ledger.write(audited(lambda c: delete_fleet(c, name, self._clock.now()), told))
         self._fleets.pop(name, None)
         executor = self._executors.pop(name, None)
         if executor is not None:

@@ -10,22 +10,23 @@ from starforge.contract.api import StopRequest
 from starforge.contract.ids import JobId
 from starforge.contract.states import DesiredState, has_ended_for_good
 from starforge.errors import StarForgeError, Unavailable
-from starforge.said.sentence import say
+from starforge.said.sentence import Said, say
 from starforge_console.accounts.sign_in import check_owner, check_scope
-from starforge_console.accounts.tokens import Scope
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
+from starforge_console.domain.roles import Scope
 from starforge_console.domain.wishes import Wish
 from starforge_console.jobs.deleted import put_aside
 from starforge_console.jobs.one_by_one import OneByOne
 from starforge_console.ledger.accounts import Account
+from starforge_console.ledger.audit import audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.endings import hurry_cleanup, list_unclean_of
 from starforge_console.ledger.jobs import delete_job, find_workspace, list_deletable
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.series import delete_series
-from starforge_console.ledger.views import load_job
+from starforge_console.ledger.views import JobRecord, load_job
 from starforge_console.ledger.wishes import wish
 from starforge_console.wakeups import BACKEND, DELETIONS, ENDINGS, QUEUE, Wakeups, job_topic
 
@@ -69,7 +70,8 @@ class JobControl:
         note = request.note or say("note.stopped_by", user=account.user)
         wished = Wish(desired=DesiredState.STOP, grace_s=request.grace_s, note=note)
         guard = Guard(now=self.clock.now(), monotonic=self.clock.monotonic())
-        await self.ledger.write(lambda c: wish(c, JobId(job_id), wished, guard))
+        told = tell_if_other(account, record, say("act.job_stopped", job=job_id, user=record.user))
+        await self.ledger.write(audited(lambda c: wish(c, JobId(job_id), wished, guard), lambda _: told))
         self.wakeups.notify(job_topic(job_id), BACKEND, QUEUE)
 
     async def stop_all(
@@ -101,11 +103,12 @@ class JobControl:
         check_owner(account, record.user_id, say("act.delete_job", job=job_id))
         if has_ended_for_good(record.state, record.retry_at):
             await self._clean_up_now(JobId(job_id))
+        told = tell_if_other(account, record, say("act.job_deleted", job=job_id, user=record.user))
         async with self.one_by_one.of(job_id):
-            await self._delete(JobId(job_id))
+            await self._delete(JobId(job_id), told)
         self.wakeups.notify(job_topic(job_id), DELETIONS, QUEUE)  # a quota of storage may have room now
 
-    async def _delete(self, job_id: JobId) -> None:
+    async def _delete(self, job_id: JobId, told: Said | None) -> None:
         attempts = await self.ledger.read(lambda c: list_deletable(c, job_id))
         workspace = await self.ledger.read(lambda c: find_workspace(c, job_id))
         # The record goes last: where anything before it fails, the job is still there to be deleted again.
@@ -114,7 +117,7 @@ class JobControl:
         await self.logs.remove_logs(attempts)
         if workspace is not None:
             await self.blobs.find_size(workspace)  # from now on nothing may refer to it: its time begins
-        await self.ledger.write(lambda c: delete_job(c, job_id))
+        await self.ledger.write(audited(lambda c: delete_job(c, job_id), lambda _: told))
 
     async def _clean_up_now(self, job_id: JobId) -> None:
         """Let the job's ended containers be kept no longer, and wait a moment until they are gone."""
@@ -142,3 +145,8 @@ class JobControl:
                 why=str(error),
                 next_step="mend that, then delete the job again",
             ) from None
+
+
+def tell_if_other(account: Account, record: JobRecord, told: Said) -> Said | None:
+    """What the audit log says of an act on a job; nothing where it is the account's own."""
+    return None if record.user_id == account.user_id else told

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import structlog
 
+from starforge.said.sentence import say
 from starforge_console.clock import Clock
+from starforge_console.ledger.audit import audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.maintenance import (
     Maintenance,
@@ -35,13 +37,19 @@ class MaintenanceControl:
     async def begin(self, by: str, reason: str) -> None:
         """Start nothing from now on and ask all that runs to pause. Said again, it asks whoever was missed."""
         guard = Guard(now=self.clock.now(), monotonic=self.clock.monotonic())
-        begun, asked = await self.ledger.write(lambda c: begin_maintenance(c, by, reason, guard))
+        begun, asked = await self.ledger.write(
+            audited(
+                lambda c: begin_maintenance(c, by, reason, guard),
+                lambda done: say("act.maintenance_begun", n=len(done[1])),
+            )
+        )
         self.wakeups.notify(BACKEND, QUEUE, *map(job_topic, asked))
         _log.warning("in maintenance", by=begun.by, reason=begun.reason, asked=len(asked))
 
     async def end(self) -> None:
         """Let jobs start again; those that were paused for it are queued at once. Fine when there is none."""
-        ended = await self.ledger.write(end_maintenance)
+        told = say("act.maintenance_ended")
+        ended = await self.ledger.write(audited(end_maintenance, lambda done: None if done is None else told))
         self.wakeups.notify(QUEUE)
         if ended is not None:
             _log.warning("the maintenance is over", began_by=ended.by, lasted_s=self.clock.now() - ended.since)

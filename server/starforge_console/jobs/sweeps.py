@@ -7,7 +7,7 @@ from starforge.contract.api import StopRequest
 from starforge.errors import StarForgeError
 from starforge.said.sentence import say
 from starforge_console.accounts.sign_in import check_owner, check_scope
-from starforge_console.accounts.tokens import Scope
+from starforge_console.domain.roles import Scope
 from starforge_console.jobs.control import JobControl
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.sweeps import list_swept_jobs, load_sweep

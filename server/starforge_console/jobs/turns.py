@@ -13,16 +13,18 @@ from starforge.errors import ProgressAtRisk, StarForgeError
 from starforge.recipes.model import Recipe
 from starforge.said.sentence import say
 from starforge_console.accounts.sign_in import check_owner, check_scope
-from starforge_console.accounts.tokens import Scope
 from starforge_console.clock import Clock
 from starforge_console.domain.progress import Loss, find_loss
+from starforge_console.domain.roles import Scope
 from starforge_console.domain.wishes import Wish
+from starforge_console.jobs.control import tell_if_other
 from starforge_console.jobs.one_by_one import OneByOne
 from starforge_console.ledger.accounts import Account
+from starforge_console.ledger.audit import audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.jobs import load_spec
 from starforge_console.ledger.moves import Guard
-from starforge_console.ledger.views import load_job
+from starforge_console.ledger.views import JobRecord, load_job
 from starforge_console.ledger.wishes import wish, wish_resume, wish_retry
 from starforge_console.ledger.work import load_work
 from starforge_console.wakeups import BACKEND, QUEUE, Wakeups, job_topic
@@ -49,13 +51,14 @@ class JobTurns:
             Unavailable: the job was being moved at that moment.
 
         """
-        await self._check(account, job_id, say("act.pause_job", job=job_id))
+        record = await self._check(account, job_id, say("act.pause_job", job=job_id))
         loss = None if request.lose_progress else await self.find_loss(job_id)
         if loss is not None:
             raise ProgressAtRisk(say("fault.at_risk", job=job_id), why=loss.said, next_step=say("fault.at_risk_next"))
         note = request.note or say("note.paused_by", user=account.user)
         wished = Wish(desired=DesiredState.PAUSE, grace_s=request.grace_s, note=note)
-        await self.ledger.write(lambda c: wish(c, JobId(job_id), wished, self._guard()))
+        told = tell_if_other(account, record, say("act.job_paused", job=job_id, user=record.user))
+        await self.ledger.write(audited(lambda c: wish(c, JobId(job_id), wished, self._guard()), lambda _: told))
         self._notify(job_id)
 
     async def resume(self, account: Account, job_id: str, request: GoOnRequest) -> None:
@@ -68,9 +71,10 @@ class JobTurns:
             Unavailable: the job was being moved at that moment.
 
         """
-        await self._check(account, job_id, say("act.resume_job", job=job_id))
+        record = await self._check(account, job_id, say("act.resume_job", job=job_id))
         note = request.note or say("note.resumed_by", user=account.user)
-        await self.ledger.write(lambda c: wish_resume(c, JobId(job_id), self._guard(), note))
+        told = tell_if_other(account, record, say("act.job_resumed", job=job_id, user=record.user))
+        await self.ledger.write(audited(lambda c: wish_resume(c, JobId(job_id), self._guard(), note), lambda _: told))
         self._notify(job_id)
 
     async def pause_all(self, account: Account, requests: Mapping[str, PauseRequest]) -> Mapping[str, StarForgeError]:
@@ -94,10 +98,13 @@ class JobTurns:
 
         """
         async with self.one_by_one.of(job_id):
-            await self._check(account, job_id, say("act.retry_job", job=job_id))
+            record = await self._check(account, job_id, say("act.retry_job", job=job_id))
             retries = (await self._load_spec(job_id)).spec.lifecycle.retries
             note = request.note or say("note.retried_by", user=account.user)
-            await self.ledger.write(lambda c: wish_retry(c, JobId(job_id), retries, self._guard(), note))
+            told = tell_if_other(account, record, say("act.job_retried", job=job_id, user=record.user))
+            await self.ledger.write(
+                audited(lambda c: wish_retry(c, JobId(job_id), retries, self._guard(), note), lambda _: told)
+            )
         self._notify(job_id)
 
     async def find_loss(self, job_id: str) -> Loss | None:
@@ -108,10 +115,11 @@ class JobTurns:
         writes = recipe is None or recipe.checkpoints.kind != "none"
         return find_loss(work, writes_checkpoints=writes, resumes=spec.spec.lifecycle.resume == "auto")
 
-    async def _check(self, account: Account, job_id: str, act: str) -> None:
+    async def _check(self, account: Account, job_id: str, act: str) -> JobRecord:
         check_scope(account, Scope.SUBMIT)
         record = await self.ledger.read(lambda c: load_job(c, job_id))
         check_owner(account, record.user_id, act)
+        return record
 
     async def _load_spec(self, job_id: str) -> JobSpec:
         text = await self.ledger.read(lambda c: load_spec(c, JobId(job_id)))

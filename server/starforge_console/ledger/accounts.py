@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, insert, select, update
 
 from starforge.errors import Conflict
+from starforge_console.domain.roles import may_administer, may_operate, narrow_scopes
 from starforge_console.ledger.tables import tokens, users
+
+_OF_USER = (users.c.id, users.c.name, users.c.role, users.c.active)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Who a valid token belongs to."""
+    """Who a valid token belongs to, with the scopes that its user's role leaves it."""
 
     user_id: int
     user: str
@@ -19,6 +22,17 @@ class Account:
     active: bool
     scopes: frozenset[str]
     expires_at: float
+    token_id: int | None = None
+
+    @property
+    def operates(self) -> bool:
+        """Whether the token looks after machines, queue and everybody's jobs."""
+        return may_operate(self.role, self.scopes)
+
+    @property
+    def administers(self) -> bool:
+        """Whether the token does everything."""
+        return may_administer(self.role, self.scopes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +77,9 @@ def list_users(connection: Connection) -> Sequence[User]:
     return [User(*row) for row in connection.execute(select(*columns).order_by(users.c.id)).all()]
 
 
-def add_token(connection: Connection, token: NewToken, now: float, opened_by: int | None = None) -> None:
-    """Keep a token's hash; `opened_by` is the personal token that a page session was opened with."""
-    connection.execute(
+def add_token(connection: Connection, token: NewToken, now: float, opened_by: int | None = None) -> int:
+    """Keep a token's hash and give its number; `opened_by` is the token that a page session was opened with."""
+    result = connection.execute(
         insert(tokens).values(
             user_id=token.user_id,
             kind=token.kind,
@@ -77,12 +91,14 @@ def add_token(connection: Connection, token: NewToken, now: float, opened_by: in
             opened_by=opened_by,
         )
     )
+    (token_id,) = result.inserted_primary_key or (None,)
+    return int(token_id or 0)
 
 
 def find_account(connection: Connection, token_hash: str, kind: str, now: float) -> Account | None:
     """Whose token of this kind has the hash, if it is neither expired nor revoked."""
     row = connection.execute(
-        select(tokens.c.scopes, tokens.c.expires_at, users.c.id, users.c.name, users.c.role, users.c.active)
+        select(tokens.c.id.label("token_id"), tokens.c.scopes, tokens.c.expires_at, *_OF_USER)
         .join(users, users.c.id == tokens.c.user_id)
         .where(
             tokens.c.hash == token_hash,
@@ -98,8 +114,9 @@ def find_account(connection: Connection, token_hash: str, kind: str, now: float)
         user=row.name,
         role=row.role,
         active=row.active,
-        scopes=frozenset(row.scopes.split()),
+        scopes=narrow_scopes(row.scopes.split(), row.role),
         expires_at=row.expires_at,
+        token_id=row.token_id,
     )
 
 

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select, update
 
-from starforge.errors import NotFound
+from starforge.errors import Conflict, NotFound
 from starforge.wording import describe_nearest
+from starforge_console.domain.roles import Role
 from starforge_console.ledger.accounts import User, list_users
 from starforge_console.ledger.quotas import list_held, list_members, set_team
+from starforge_console.ledger.tables import tokens, users
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +45,49 @@ def change_team(connection: Connection, name: str, team: str | None) -> Person:
     """Let the user of that name belong to `team`, or to none. Raises NotFound."""
     set_team(connection, load_person(connection, name).user.id, team)
     return load_person(connection, name)
+
+
+def change_role(connection: Connection, name: str, role: Role) -> tuple[Person, str]:
+    """Give the user of that name this role; gives the user and the role before.
+
+    Raises:
+        NotFound: there is no such user.
+        Conflict: nobody would be left who administers the console.
+
+    """
+    before = load_person(connection, name).user
+    if role is not Role.ADMIN:
+        _require_another(connection, before, f"{name} stays {Role.ADMIN}")
+    connection.execute(update(users).where(users.c.id == before.id).values(role=role.value))
+    return load_person(connection, name), before.role
+
+
+def change_active(connection: Connection, name: str, now: float, *, active: bool) -> tuple[Person, bool]:
+    """Let the user of that name sign in, or not any more; gives the user and whether that was otherwise before.
+
+    Whoever may not has no token and no session left, so that none of them comes back with their user.
+
+    Raises:
+        NotFound: there is no such user.
+        Conflict: nobody would be left who administers the console.
+
+    """
+    before = load_person(connection, name).user
+    if not active:
+        _require_another(connection, before, f"{name} stays active")
+        lives = (tokens.c.user_id == before.id) & tokens.c.revoked_at.is_(None)
+        connection.execute(update(tokens).where(lives).values(revoked_at=now))
+    connection.execute(update(users).where(users.c.id == before.id).values(active=active))
+    return load_person(connection, name), before.active is not active
+
+
+def _require_another(connection: Connection, user: User, refusal: str) -> None:
+    """Raises Conflict where nobody but `user` administers the console."""
+    administers = (users.c.role == Role.ADMIN.value) & users.c.active
+    others = connection.execute(select(users.c.id).where(administers, users.c.id != user.id)).first()
+    if others is None and user.role == Role.ADMIN and user.active:
+        raise Conflict(
+            refusal,
+            why="there is no other active administrator: nobody could change that again",
+            next_step="make somebody else an administrator first",
+        )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
 
@@ -21,6 +22,14 @@ class TokenRecord:
     label: str
     created_at: float
     expires_at: float
+
+
+class TokenOwner(NamedTuple):
+    """Whose token it is, and of which kind."""
+
+    user_id: int
+    user: str
+    kind: str
 
 
 def list_tokens(
@@ -50,12 +59,13 @@ def list_tokens(
     ]
 
 
-def load_token_owner(connection: Connection, token_id: int) -> int:
+def load_token_owner(connection: Connection, token_id: int) -> TokenOwner:
     """The user whose token this is. Raises NotFound."""
-    owner = connection.execute(select(tokens.c.user_id).where(tokens.c.id == token_id)).scalar()
-    if owner is None:
+    query = select(tokens.c.user_id, users.c.name, tokens.c.kind).join(users, users.c.id == tokens.c.user_id)
+    row = connection.execute(query.where(tokens.c.id == token_id)).first()
+    if row is None:
         raise NotFound(f"there is no token {token_id}", next_step="the list of tokens shows those that live")
-    return int(owner)
+    return TokenOwner(*row)
 
 
 def find_token_id(connection: Connection, token_hash: str) -> int | None:

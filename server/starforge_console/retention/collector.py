@@ -11,6 +11,7 @@ import structlog
 from starforge.contract.ids import AttemptId, Digest
 from starforge.errors import Conflict, StarForgeError
 from starforge.recipes.model import Recipe
+from starforge.said.sentence import say
 from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import Clock
 from starforge_console.domain.retention import (
@@ -24,6 +25,7 @@ from starforge_console.domain.retention import (
     find_hold,
 )
 from starforge_console.ledger import removals as ledger_removals
+from starforge_console.ledger.audit import audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.listing import load_lines
 from starforge_console.ledger.removals import Place
@@ -157,14 +159,15 @@ class Collector:
     async def hold(self, by: str, why: str, for_s: float) -> Hold:
         """Remove nothing for `for_s` seconds, in place of any other hold; waits until a pass under way has ended."""
         hold = Hold(until=self._parts.clock.now() + min(for_s, LONGEST_HOLD_S), by=by, why=why)
-        await self._parts.ledger.write(lambda c: write_hold(c, hold))
+        told = say("act.retention_held", hours=f"{(hold.until - self._parts.clock.now()) / 3600:g}")
+        await self._parts.ledger.write(audited(lambda c: write_hold(c, hold), told))
         async with self._turn:
             _log.info("held", by=by, reason=why, until=hold.until)
             return hold
 
     async def release(self, by: str) -> None:
         """Let the collector go on; fine when nobody holds it."""
-        await self._parts.ledger.write(lambda c: write_hold(c, None))
+        await self._parts.ledger.write(audited(lambda c: write_hold(c, None), say("act.retention_released")))
         _log.info("released", by=by)
 
     async def _collect(self, by: str) -> Outcome:
@@ -187,6 +190,9 @@ class Collector:
             )
             await parts.ledger.write(lambda c: write_last_run(c, run))
             _log.info("collected", by=by or "itself", removed=run.removed, bytes=run.bytes, failed=run.failed)
+        if by:
+            told = say("act.retention_collected", n=len(outcome.items))
+            await parts.ledger.write(audited(lambda _: None, told))
         return outcome
 
     async def _let_go(self, outcome: Outcome, now: float) -> None:

@@ -9,6 +9,7 @@ import starforge
 from starforge.contract.api import API_PREFIX
 from starforge_console.telemetry.metrics import HttpFigures
 from starforge_console.web import (
+    audit,
     blobs,
     caller,
     catalog,
@@ -106,6 +107,7 @@ def _build_app() -> FastAPI:
         fleets,
         queue,
         people,
+        audit,
         retention,
         files,
         samples,

@@ -20,7 +20,7 @@ async def describe_caller(account: Reader) -> WhoAmI:
     """Whose token this is, and what it may do."""
     return WhoAmI(
         user=account.user,
-        role="admin" if account.role == "admin" else "member",
+        role=account.role,
         scopes=tuple(sorted(account.scopes)),
         token_expires_at=account.expires_at,
     )
@@ -35,9 +35,9 @@ async def list_own_quotas(services: Services, account: Reader) -> QuotaList:
 
 
 @router.post("/tokens/revoke-self", status_code=204, responses=problem_responses(401, 403))
-async def revoke_own_token(services: Services, _account: Reader, request: Request) -> Response:
+async def revoke_own_token(services: Services, account: Reader, request: Request) -> Response:
     """End the token that this request carries, at once."""
-    await services.accounts.revoke(request.headers.get("authorization"))
+    await services.accounts.revoke(account, request.headers.get("authorization"))
     return Response(status_code=204)
 
 

@@ -16,8 +16,7 @@ from starforge.recipes.model import Recipe
 from starforge_console.accounts.people import People
 from starforge_console.accounts.registry_logins import RegistryLogins
 from starforge_console.accounts.secrets import UserSecrets
-from starforge_console.accounts.sign_in import Accounts, check_scope
-from starforge_console.accounts.tokens import Scope
+from starforge_console.accounts.sign_in import Accounts, check_administrator, check_operator, check_scope
 from starforge_console.accounts.windows import OpeningHours
 from starforge_console.admission.admit import Admission
 from starforge_console.admission.sweeps import SweepAdmission
@@ -26,6 +25,7 @@ from starforge_console.clock import Clock
 from starforge_console.diagnosis.diagnoser import Diagnoser
 from starforge_console.domain.drawing import EVERYTHING, Look, Window
 from starforge_console.domain.points import Columns
+from starforge_console.domain.roles import Scope
 from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.ingest.presence import Presence
 from starforge_console.jobs.control import JobControl
@@ -35,6 +35,7 @@ from starforge_console.jobs.queue_places import QueuePlaces
 from starforge_console.jobs.sweeps import SweptJobs
 from starforge_console.jobs.turns import JobTurns
 from starforge_console.ledger.accounts import Account
+from starforge_console.ledger.audit import Actor, Via, act_as
 from starforge_console.ledger.database import Database
 from starforge_console.retention.collector import Collector
 from starforge_console.scheduler.explain import Explainer
@@ -138,7 +139,7 @@ class ApiServices:
     @property
     def people(self) -> People:
         """Users, teams and their limits."""
-        return People(self.ledger, self.wakeups, self.clock)
+        return People(self.ledger, self.wakeups, self.clock, self.accounts)
 
     @property
     def opening_hours(self) -> OpeningHours:
@@ -211,6 +212,7 @@ async def reader_of(request: Request) -> Account:
     services: ApiServices = request.app.state.services
     account = await services.accounts.authenticate(request.headers.get("authorization"), peer_of(request))
     check_scope(account, Scope.READ)
+    act_as(build_actor(account, Via.API, request))
     return account
 
 
@@ -220,10 +222,22 @@ async def submitter_of(account: Annotated[Account, Depends(reader_of)]) -> Accou
     return account
 
 
-async def administrator_of(account: Annotated[Account, Depends(reader_of)]) -> Account:
-    """Whoever asks, signed in and allowed to administer."""
-    check_scope(account, Scope.ADMIN)
+async def operator_of(account: Annotated[Account, Depends(reader_of)]) -> Account:
+    """Whoever asks, signed in and allowed to look after machines, queue and everybody's jobs."""
+    check_operator(account)
     return account
+
+
+async def administrator_of(account: Annotated[Account, Depends(reader_of)]) -> Account:
+    """Whoever asks, signed in and allowed to do everything."""
+    check_administrator(account)
+    return account
+
+
+def build_actor(account: Account, via: Via, request: Request) -> Actor:
+    """Whom the audit log names for what this request does."""
+    now = request.app.state.services.clock.now()
+    return Actor(user=account.user, via=via, at=now, peer=peer_of(request), token=account.token_id)
 
 
 def peer_of(request: Request) -> str:
@@ -235,4 +249,5 @@ Services = Annotated[ApiServices, Depends(services_of)]
 Polls = Annotated[LongPolls, Depends(polls_of)]
 Reader = Annotated[Account, Depends(reader_of)]
 Submitter = Annotated[Account, Depends(submitter_of)]
+Operator = Annotated[Account, Depends(operator_of)]
 Administrator = Annotated[Account, Depends(administrator_of)]

@@ -14,6 +14,7 @@ from starforge.errors import LaunchError, PackError, ProjectError, SpecError, St
 from starforge_console.errors import NotTheNode, SettingsError, StreamClosed, StreamGap, status_of
 from starforge_console.web.examples.console import build_console
 from starforge_console.web.examples.jobs import DIGEST, JOB, KEY, build_jobs
+from starforge_console.web.examples.people import build_people
 from starforge_console.web.examples.places import build_places
 from starforge_console.web.examples.sweeps import SWEEP, build_sweeps
 from starforge_console.web.faults import FAULTS
@@ -76,7 +77,8 @@ def _operations(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _load_examples() -> dict[str, Any]:
     """An example of each message, by the name of its schema."""
     return {
-        type(one).__name__: _dump(one) for one in (*build_jobs(), *build_sweeps(), *build_console(), *build_places())
+        type(one).__name__: _dump(one)
+        for one in (*build_jobs(), *build_sweeps(), *build_console(), *build_places(), *build_people())
     }
 
 

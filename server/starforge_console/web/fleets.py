@@ -33,7 +33,7 @@ from starforge_console.fleets.served import build_fleet
 from starforge_console.ledger.gpu_series import AddedSeries
 from starforge_console.ledger.join_tokens import JoinToken
 from starforge_console.ledger.nodes import NodeRow
-from starforge_console.web.deps import Administrator, Reader
+from starforge_console.web.deps import Operator, Reader
 from starforge_console.web.fleet_views import FleetServices, build_summary, load_detail, load_details
 from starforge_console.web.install import Ways
 from starforge_console.web.problems import problem_responses
@@ -62,7 +62,7 @@ async def list_all_fleets(fleets: Fleets, _account: Reader) -> FleetList:
 
 
 @router.post("/fleets", status_code=201, responses=problem_responses(401, 403, 409))
-async def create_fleet(fleets: Fleets, _account: Administrator, request: CreateFleet) -> FleetSummary:
+async def create_fleet(fleets: Fleets, _account: Operator, request: CreateFleet) -> FleetSummary:
     """Make a fleet; jobs may be placed there at once."""
     fleet = build_fleet(request.name, request.kind, request.network, request.user)
     fleet = replace(fleet, requires_limit=request.require_max_runtime)
@@ -77,14 +77,14 @@ async def show_fleet(fleets: Fleets, _account: Reader, fleet: str) -> FleetDetai
 
 
 @router.patch("/fleets/{fleet}", responses=problem_responses(*_NAMED, 413))
-async def change_fleet(fleets: Fleets, account: Administrator, fleet: str, request: ChangeFleet) -> FleetSummary:
+async def change_fleet(fleets: Fleets, account: Operator, fleet: str, request: ChangeFleet) -> FleetSummary:
     """Let a fleet take only jobs with a time limit, or all again; jobs that were admitted before stay admitted."""
     await fleets.fleets.require_limit(fleet, account.user, requires=request.require_max_runtime)
     return (await load_detail(fleets, fleets.administration.load_fleet(fleet))).fleet
 
 
 @router.delete("/fleets/{fleet}", status_code=204, responses=problem_responses(*_CHANGED))
-async def delete_fleet(fleets: Fleets, _account: Administrator, fleet: str) -> Response:
+async def delete_fleet(fleets: Fleets, _account: Operator, fleet: str) -> Response:
     """Delete a fleet without jobs and nodes: its name may be used again, and the history of its jobs stays."""
     await fleets.administration.delete_fleet(fleet)
     return Response(status_code=204)
@@ -92,7 +92,7 @@ async def delete_fleet(fleets: Fleets, _account: Administrator, fleet: str) -> R
 
 @router.post("/fleets/{fleet}/join-tokens", status_code=201, responses=problem_responses(*_CHANGED))
 async def mint_join_token(
-    account: Administrator, fleets: Fleets, ways: Ways, fleet: str, request: MintJoinToken
+    account: Operator, fleets: Fleets, ways: Ways, fleet: str, request: MintJoinToken
 ) -> MintedJoinToken:
     """A new join token, shown this once, and the line to paste on a machine that shall join."""
     minted = await fleets.administration.mint_token(fleet, account.user, request.hours, request.uses)
@@ -110,14 +110,14 @@ async def mint_join_token(
 
 
 @router.get("/fleets/{fleet}/join-tokens", responses=problem_responses(*_NAMED))
-async def list_fleet_join_tokens(fleets: Fleets, _account: Administrator, fleet: str) -> JoinTokenList:
+async def list_fleet_join_tokens(fleets: Fleets, _account: Operator, fleet: str) -> JoinTokenList:
     """The fleet's join tokens that still let somebody in, without their text."""
     return JoinTokenList(items=tuple(map(_build_token, await fleets.administration.list_tokens(fleet))))
 
 
 @router.delete("/fleets/{fleet}/join-tokens/{token_id}", status_code=204, responses=problem_responses(*_NAMED))
 async def revoke_fleet_join_token(
-    fleets: Fleets, _account: Administrator, fleet: str, token_id: Annotated[int, Path(ge=1, le=LARGEST_NUMBER)]
+    fleets: Fleets, _account: Operator, fleet: str, token_id: Annotated[int, Path(ge=1, le=LARGEST_NUMBER)]
 ) -> Response:
     """Let no machine in any more with this token."""
     await fleets.administration.revoke_token(fleet, token_id)
@@ -131,7 +131,7 @@ async def list_all_nodes(fleets: Fleets, _account: Reader) -> NodeList:
 
 
 @router.post("/nodes/{node}/drain", responses=problem_responses(*_CHANGED))
-async def drain_node(fleets: Fleets, _account: Administrator, node: str, request: DrainNode) -> NodeChanged:
+async def drain_node(fleets: Fleets, _account: Operator, node: str, request: DrainNode) -> NodeChanged:
     """Place nothing new on the node; what runs there stays, or with `pause` goes on elsewhere."""
     if not request.pause:
         return _build_changed(await fleets.administration.drain(node, request.why))
@@ -140,19 +140,19 @@ async def drain_node(fleets: Fleets, _account: Administrator, node: str, request
 
 
 @router.post("/nodes/{node}/undrain", responses=problem_responses(*_CHANGED))
-async def undrain_node(fleets: Fleets, _account: Administrator, node: str) -> NodeChanged:
+async def undrain_node(fleets: Fleets, _account: Operator, node: str) -> NodeChanged:
     """Place on the node again."""
     return _build_changed(await fleets.administration.undrain(node))
 
 
 @router.post("/nodes/{node}/remove", responses=problem_responses(*_CHANGED))
-async def remove_fleet_node(fleets: Fleets, _account: Administrator, node: str) -> NodeChanged:
+async def remove_fleet_node(fleets: Fleets, _account: Operator, node: str) -> NodeChanged:
     """Take the node out of its fleet; refused while attempts live there."""
     return _build_changed(await fleets.administration.remove(node))
 
 
 @router.post("/nodes/{node}/mark-lost", responses=problem_responses(*_CHANGED))
-async def mark_node_lost(fleets: Fleets, _account: Administrator, node: str, request: MarkLost) -> NodeChanged:
+async def mark_node_lost(fleets: Fleets, _account: Operator, node: str, request: MarkLost) -> NodeChanged:
     """Declare that the machine is off or cut from the storage: its attempts fail as `node_lost` and run elsewhere."""
     lost = await fleets.administration.mark_lost(node, request.confirm)
     return _build_changed(lost.row).model_copy(update={"jobs": lost.jobs})
@@ -164,7 +164,7 @@ async def mark_node_lost(fleets: Fleets, _account: Administrator, node: str, req
     response_class=Response,
     responses=problem_responses(*_CHANGED, 502),
 )
-async def end_unknown_attempt(fleets: Fleets, _account: Administrator, node: str, request: EndUnknown) -> Response:
+async def end_unknown_attempt(fleets: Fleets, _account: Operator, node: str, request: EndUnknown) -> Response:
     """End a running container of this install that the ledger knows nothing of."""
     await fleets.administration.end_unknown(node, parse_attempt_id(request.attempt))
     return Response(status_code=202)
@@ -177,7 +177,7 @@ async def list_gpu_series(fleets: Fleets, _account: Reader) -> GpuSeriesList:
 
 
 @router.post("/gpu-series", status_code=201, responses=problem_responses(401, 403, 409))
-async def add_gpu_series(fleets: Fleets, account: Administrator, request: AddGpuSeries) -> GpuSeriesView:
+async def add_gpu_series(fleets: Fleets, account: Operator, request: AddGpuSeries) -> GpuSeriesView:
     """Give a name of a GPU its series; it counts at once, in every fleet."""
     added = await fleets.hardware.add(request.name, request.series, account.user)
     fleets.administration.tell_of_hardware()
@@ -186,7 +186,7 @@ async def add_gpu_series(fleets: Fleets, account: Administrator, request: AddGpu
 
 @router.delete("/gpu-series", status_code=204, responses=problem_responses(*_NAMED))
 async def remove_gpu_series(
-    fleets: Fleets, _account: Administrator, name: Annotated[str, Query(min_length=1, max_length=200)]
+    fleets: Fleets, _account: Operator, name: Annotated[str, Query(min_length=1, max_length=200)]
 ) -> Response:
     """Forget a name that an administrator added."""
     await fleets.hardware.remove(name)

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from starforge.contract.maintenance import BeginMaintenance, MaintenanceView
-from starforge_console.web.deps import Administrator, ApiServices, Reader, Services
+from starforge_console.web.deps import ApiServices, Operator, Reader, Services
 from starforge_console.web.problems import problem_responses
 
 router = APIRouter()
@@ -17,7 +17,7 @@ async def show_maintenance(services: Services, _account: Reader) -> MaintenanceV
 
 @router.post("/admin/maintenance/drain", tags=["administration"], responses=problem_responses(401, 403, 413))
 async def begin_maintenance(
-    services: Services, account: Administrator, request: BeginMaintenance | None = None
+    services: Services, account: Operator, request: BeginMaintenance | None = None
 ) -> MaintenanceView:
     """Start nothing any more and pause everything that runs; fine when that is so already."""
     reason = (request or BeginMaintenance()).reason
@@ -26,7 +26,7 @@ async def begin_maintenance(
 
 
 @router.post("/admin/maintenance/resume", tags=["administration"], responses=problem_responses(401, 403))
-async def end_maintenance(services: Services, _account: Administrator) -> MaintenanceView:
+async def end_maintenance(services: Services, _account: Operator) -> MaintenanceView:
     """Start jobs again: exactly those that were paused for it go on by themselves. Fine when there is none."""
     await services.maintenance.end()
     return await _show(services)

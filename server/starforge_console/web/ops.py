@@ -7,8 +7,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
 from starforge.contract.addresses import is_loopback
-from starforge_console.accounts.sign_in import check_scope
-from starforge_console.accounts.tokens import Scope
+from starforge_console.accounts.sign_in import check_operator
 from starforge_console.ledger.fleets import list_fleets
 from starforge_console.web.deps import Services, peer_of
 
@@ -26,10 +25,10 @@ async def check_health(services: Services) -> Response:
 
 @router.get("/metrics")
 async def show_figures(services: Services, request: Request) -> Response:
-    """The console's figures for Prometheus: for this machine's own processes, otherwise for administrators."""
+    """The console's figures for Prometheus: for this machine's own processes, otherwise for who runs the console."""
     if not _is_of_this_machine(request):
         header = request.headers.get("authorization")
-        check_scope(await services.accounts.authenticate(header, peer_of(request)), Scope.ADMIN)
+        check_operator(await services.accounts.authenticate(header, peer_of(request)))
     text: bytes = await request.app.state.figures.render()
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 

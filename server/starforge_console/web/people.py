@@ -5,9 +5,10 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from starforge.contract.people import SetQuota, SetTeam, UserList, UserView
+from starforge.contract.people import AddUser, SetActive, SetQuota, SetRole, SetTeam, UserList, UserView
 from starforge.contract.quotas import Held, QuotaList, QuotaView
 from starforge_console.domain.quota import Holder, HolderKind, Limit
+from starforge_console.domain.roles import Role
 from starforge_console.ledger.people import Person
 from starforge_console.web.caller import show_quota
 from starforge_console.web.deps import Administrator, Services
@@ -22,6 +23,24 @@ router = APIRouter(tags=["administration"])
 async def list_all_users(services: Services, _account: Administrator) -> UserList:
     """Everybody who may sign in, with their team and what their jobs hold now."""
     return UserList(items=tuple(map(_show_person, await services.people.list_all())))
+
+
+@router.post("/admin/users", status_code=201, responses=problem_responses(401, 403, 409, 413))
+async def add_user(services: Services, _account: Administrator, request: AddUser) -> UserView:
+    """Add a user. A link to sign in with is made on the page, never here: whoever holds a token could pass it on."""
+    return _show_person(await services.people.add(request.name, Role(request.role)))
+
+
+@router.put("/admin/users/{user}/role", responses=problem_responses(*_CHANGED, 409))
+async def set_users_role(services: Services, _account: Administrator, user: str, request: SetRole) -> UserView:
+    """Give a user another role; it counts at once for every token and session of theirs."""
+    return _show_person(await services.people.set_role(user, Role(request.role)))
+
+
+@router.put("/admin/users/{user}/active", responses=problem_responses(*_CHANGED, 409))
+async def set_user_active(services: Services, _account: Administrator, user: str, request: SetActive) -> UserView:
+    """Let a user sign in, or not any more: then their tokens and sessions end at once, and their jobs go on."""
+    return _show_person(await services.people.set_active(user, active=request.active))
 
 
 @router.put("/admin/users/{user}/team", responses=problem_responses(*_CHANGED))
@@ -58,7 +77,7 @@ async def remove_quota(services: Services, _account: Administrator, kind: Holder
 def _show_person(person: Person) -> UserView:
     return UserView(
         name=person.user.name,
-        role="admin" if person.user.role == "admin" else "member",
+        role=person.user.role,
         active=person.user.active,
         team=person.team,
         held=Held(gpus=person.gpus, jobs=person.jobs),

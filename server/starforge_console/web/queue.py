@@ -26,7 +26,7 @@ from starforge.said.sentence import code_of
 from starforge_console.admission.catalog import takes_gpus
 from starforge_console.ledger.queue_order import QueuedShape, find_place, list_placed, list_shapes
 from starforge_console.ledger.views import load_documents, load_job
-from starforge_console.web.deps import Administrator, ApiServices, Reader, Services
+from starforge_console.web.deps import ApiServices, Operator, Reader, Services
 from starforge_console.web.fleet_views import count_as, load_details
 from starforge_console.web.fleets import Fleets
 from starforge_console.web.problems import problem_responses
@@ -75,7 +75,7 @@ async def explain_job(services: Services, _account: Reader, job_id: str) -> JobW
     status_code=204,
     responses=problem_responses(401, 403, 404, 409, 413),
 )
-async def move_in_queue(services: Services, account: Administrator, job_id: str, request: MoveInQueue) -> Response:
+async def move_in_queue(services: Services, account: Operator, job_id: str, request: MoveInQueue) -> Response:
     """Put a queued job before all others or behind them, or let it stand where it belongs; lasts until it starts."""
     await services.queue_places.put(job_id, request.to, account.user)
     return Response(status_code=204)

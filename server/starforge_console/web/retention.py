@@ -17,7 +17,7 @@ from starforge.contract.retention import (
 )
 from starforge_console.domain.retention import Removal
 from starforge_console.retention.collector import Collector, Outcome
-from starforge_console.web.deps import Administrator, Services
+from starforge_console.web.deps import Operator, Services
 from starforge_console.web.problems import problem_responses
 
 HOUR_S: Final = 3600.0
@@ -26,26 +26,26 @@ router = APIRouter(tags=["administration"])
 
 
 @router.get("/admin/gc", response_model=Collection, responses=problem_responses(401, 403))
-async def list_removable(services: Services, _account: Administrator) -> Response:
+async def list_removable(services: Services, _account: Operator) -> Response:
     """What would go now, and why; nothing is changed."""
     return _json(await _build(services.retention, await services.retention.plan(SHOWN_AT_MOST)))
 
 
 @router.post("/admin/gc", response_model=Collection, responses=problem_responses(401, 403, 409))
-async def remove_removable(services: Services, account: Administrator) -> Response:
+async def remove_removable(services: Services, account: Operator) -> Response:
     """Let go what may, a bounded amount of it; 409 while somebody holds the collector or it is at work."""
     return _json(await _build(services.retention, await services.retention.collect(account.user)))
 
 
 @router.put("/admin/gc/hold", response_model=HoldView, responses=problem_responses(401, 403, 413))
-async def hold_collector(services: Services, account: Administrator, request: HoldRequest) -> Response:
+async def hold_collector(services: Services, account: Operator, request: HoldRequest) -> Response:
     """Remove nothing for a while, such as for a backup. The answer comes once nothing is being removed."""
     hold = await services.retention.hold(account.user, request.why or "", request.hours * HOUR_S)
     return Response(HoldView(**asdict(hold)).model_dump_json(), media_type="application/json")
 
 
 @router.delete("/admin/gc/hold", status_code=204, responses=problem_responses(401, 403))
-async def release_collector(services: Services, account: Administrator) -> Response:
+async def release_collector(services: Services, account: Operator) -> Response:
     """Let the collector go on; fine when nobody holds it."""
     await services.retention.release(account.user)
     return Response(status_code=204)

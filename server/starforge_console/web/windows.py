@@ -18,7 +18,7 @@ from starforge.contract.windows import (
 from starforge_console.accounts.windows import Hours, NextEdge, WindowNow
 from starforge_console.domain.opening import WindowOf, describe_local
 from starforge_console.domain.window_syntax import write_span
-from starforge_console.web.deps import Administrator, Reader, Services
+from starforge_console.web.deps import Operator, Reader, Services
 from starforge_console.web.problems import problem_responses
 
 router = APIRouter()
@@ -37,7 +37,7 @@ async def show_opening_hours(
 
 
 @router.get("/admin/windows", tags=["administration"], responses=problem_responses(401, 403))
-async def list_all_windows(services: Services, _account: Administrator) -> WindowList:
+async def list_all_windows(services: Services, _account: Operator) -> WindowList:
     """All windows, fleets first, by name."""
     return WindowList(items=tuple(map(show_window, await services.opening_hours.list_all())))
 
@@ -46,7 +46,7 @@ async def list_all_windows(services: Services, _account: Administrator) -> Windo
     "/admin/windows/{window_kind}/{window}", tags=["administration"], responses=problem_responses(401, 403, 404, 413)
 )
 async def set_window(
-    services: Services, account: Administrator, window_kind: WindowKind, window: str, request: SetWindow
+    services: Services, account: Operator, window_kind: WindowKind, window: str, request: SetWindow
 ) -> WindowView:
     """Let a fleet, a team or a profile run at these times only; what runs hears of it at once."""
     hours = Hours(zone=request.zone, open=request.open, without=request.without, goes_on=request.goes_on)
@@ -59,7 +59,7 @@ async def set_window(
     status_code=204,
     responses=problem_responses(401, 403, 404),
 )
-async def remove_window(services: Services, _account: Administrator, window_kind: WindowKind, window: str) -> Response:
+async def remove_window(services: Services, _account: Operator, window_kind: WindowKind, window: str) -> Response:
     """Let a fleet, a team or a profile run at any time; jobs that its window stopped go on, where they were to."""
     await services.opening_hours.remove(WindowOf(window_kind, window))
     return Response(status_code=204)

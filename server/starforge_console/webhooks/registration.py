@@ -11,10 +11,10 @@ from starforge.contract.launch import Secret
 from starforge.contract.webhooks import DELIVERIES_KEPT, WEBHOOKS_OF_A_USER, AddWebhook, WebhookMessage
 from starforge.errors import InputError
 from starforge.said.sentence import say
-from starforge_console.accounts.sign_in import check_owner, check_scope
-from starforge_console.accounts.tokens import Scope
+from starforge_console.accounts.sign_in import check_administrator, check_owner
 from starforge_console.domain.reachable import parse_target
 from starforge_console.ledger.accounts import Account
+from starforge_console.ledger.audit import audited
 from starforge_console.ledger.webhooks import (
     Delivery,
     NewWebhook,
@@ -55,7 +55,7 @@ class Webhooks:
 
         """
         if request.jobs == "all":
-            check_scope(account, Scope.ADMIN)
+            check_administrator(account)
         refused = await self._sender.find_refused(request.url)
         if refused:
             raise InputError("the webhook was not added", why=refused, next_step="name an address that is public")
@@ -71,13 +71,19 @@ class Webhooks:
             sealed=sealed,
         )
         now = self._clock.now()
-        kept = await self._ledger.write(lambda c: add_webhook(c, new, WEBHOOKS_OF_A_USER, now))
-        _log.info("a webhook was added", user=account.user, webhook=kept.id, host=parse_target(kept.url)[0])
+        host = parse_target(new.url)[0]
+        kept = await self._ledger.write(
+            audited(
+                lambda c: add_webhook(c, new, WEBHOOKS_OF_A_USER, now),
+                lambda made: say("act.webhook_added", webhook=made.id, host=host, jobs=made.jobs),
+            )
+        )
+        _log.info("a webhook was added", user=account.user, webhook=kept.id, host=host)
         return kept, secret
 
     async def list_for(self, account: Account) -> Sequence[tuple[Webhook, Delivery | None]]:
         """What the account may see, each with its last delivery."""
-        user_id = None if Scope.ADMIN in account.scopes else account.user_id
+        user_id = None if account.operates else account.user_id
         found = await self._ledger.read(
             lambda c: [(one, list_deliveries(c, one.id, 1)) for one in list_webhooks(c, user_id)]
         )
@@ -94,13 +100,15 @@ class Webhooks:
     async def remove(self, account: Account, webhook_id: int) -> None:
         """Forget one. Raises NotFound and Forbidden."""
         hook = await self._load(account, webhook_id)
-        await self._ledger.write(lambda c: drop_webhook(c, hook.id))
+        told = say("act.webhook_removed", webhook=hook.id, user=hook.user)
+        await self._ledger.write(audited(lambda c: drop_webhook(c, hook.id), told))
         _log.info("a webhook was removed", user=account.user, webhook=hook.id)
 
     async def enable(self, account: Account, webhook_id: int) -> tuple[Webhook, Sequence[Delivery]]:
         """Tell one again that was switched off, from now on; gives it as `show` does. Raises NotFound and Forbidden."""
         hook = await self._load(account, webhook_id)
-        await self._ledger.write(lambda c: enable_webhook(c, hook.id))
+        told = say("act.webhook_enabled", webhook=hook.id, user=hook.user)
+        await self._ledger.write(audited(lambda c: enable_webhook(c, hook.id), told))
         self._wakeups.notify(WEBHOOKS)
         return await self.show(account, webhook_id)
 

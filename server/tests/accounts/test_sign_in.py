@@ -12,12 +12,11 @@ from starforge_console.accounts.throttle import FAILURES_AT_ONCE, PEERS_AT_MOST,
 from starforge_console.accounts.tokens import (
     PERSONAL,
     Issued,
-    Scope,
     make_personal_token,
     make_sign_in_code,
     parse_scopes,
-    scopes_of_role,
 )
+from starforge_console.domain.roles import Scope, scopes_of_role
 from starforge_console.domain.tokens import hash_token
 from starforge_console.errors import Forbidden, TokenRefused
 from starforge_console.ledger.accounts import Account, add_token, add_user, find_account, revoke_token
@@ -91,8 +90,8 @@ def test_a_token_that_this_process_revoked_is_refused_at_once(
     ledger: Database, clock: HandClock, accounts: Accounts
 ) -> None:
     token = issue(ledger, clock).text.reveal()
-    sign_in(accounts, token)
-    asyncio.run(accounts.revoke(f"Bearer {token}"))
+    account = sign_in(accounts, token)
+    asyncio.run(accounts.revoke(account, f"Bearer {token}"))
     with pytest.raises(TokenRefused):
         sign_in(accounts, token)
 

@@ -14,12 +14,21 @@ from sqlalchemy import Connection, MetaData, create_engine, update
 
 from server.tests.ledger.builders import open_ledger, queued, submit
 from starforge_console.domain.points import Columns
-from starforge_console.ledger import kept_tables, share_tables, sweep_tables, tables, webhook_tables, window_tables
+from starforge_console.ledger import (
+    audit_table,
+    kept_tables,
+    share_tables,
+    sweep_tables,
+    tables,
+    webhook_tables,
+    window_tables,
+)
 from starforge_console.ledger.database import MIGRATIONS, Database, upgrade_schema
 from starforge_console.ledger.points import add_points
 from starforge_console.ledger.steps import load_steps
 
 _LATER_TABLES = (
+    audit_table.audit,
     *(tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages),
     *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets, kept_tables.removals),
     *(

@@ -5,7 +5,7 @@ from starlette.testclient import TestClient
 
 from server.tests.pages.support import form_key, sign_in
 from server.tests.web.support import ConsoleUnderTest
-from starforge_console.web.pages.admin import VIEWS
+from starforge_console.web.pages.admin import ADMINISTRATORS
 
 WORD = "open-sesame"
 
@@ -26,7 +26,7 @@ def send(client: TestClient, path: str, **fields: str) -> tuple[int, str]:
 
 
 def test_every_view_opens_for_an_administrator_and_an_unknown_one_is_the_first(admin: TestClient) -> None:
-    for view in VIEWS:
+    for view in ADMINISTRATORS:
         page = admin.get("/admin", params={"view": view})
         assert (page.status_code, f'href="/admin?view={view}" aria-current="page"' in page.text) == (200, True)
     assert 'href="/admin?view=people" aria-current="page"' in admin.get("/admin?view=nothing").text

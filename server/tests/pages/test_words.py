@@ -15,14 +15,15 @@ from starforge.diagnosis.rules.book import RULES
 from starforge.recipes.model import ParameterType
 from starforge.said.catalog import LISTS, MESSAGES
 from starforge.wording import TIME_UNITS
-from starforge_console.accounts.tokens import Scope
 from starforge_console.admission.gates import GATES
 from starforge_console.domain.opening import KINDS
 from starforge_console.domain.progress import Cause
 from starforge_console.domain.retention import Kind
+from starforge_console.domain.roles import Role, Scope
+from starforge_console.ledger.audit import Via
 from starforge_console.settings.console import FleetKind
 from starforge_console.web.i18n.words import CHINESE, ENGLISH, LOCALES, choose_language, load_words
-from starforge_console.web.pages import admin, catalog, fleets, jobs, queue
+from starforge_console.web.pages import admin, admin_users, catalog, fleets, jobs, queue
 from starforge_console.web.pages.fleet_map import STATES, STATUSES
 from starforge_console.web.pages.fleet_nodes import Act
 from starforge_console.web.pages.jobs_together import Stays
@@ -76,7 +77,7 @@ def built_codes() -> set[str]:
         *(f"catalog.type.{kind}" for kind in get_args(ParameterType)),
         *(f"group.{group}" for group in catalog.GROUPS),
         *(f"join.{form}" for form in ("sudo", "wget", "private_ca")),
-        *(f"admin.view.{view}" for view in admin.VIEWS),
+        *(f"admin.view.{view}" for view in admin.ADMINISTRATORS),
         *(f"admin.done.{done}" for done in admin.DONE),
         *(f"admin.kind.{kind}" for kind in Kind),
         *(f"admin.window_kind.{kind}" for kind in KINDS),
@@ -84,7 +85,10 @@ def built_codes() -> set[str]:
         *(f"queue.move.{move}" for move in ("first", "last")),
         *(f"queue.moved.{move}" for move in ("first", "last")),
         *(f"quota.{kind}" for kind in ("user", "team")),
-        *(f"role.{role}" for role in ("admin", "member")),
+        *(f"role.{role}" for role in Role),
+        *(f"role.what.{role}" for role in Role),
+        *(f"via.{via}" for via in Via),
+        *(f"admin.done.{done}" for done in admin_users.DONE),
         *(f"diagnosis.{rule.kind}{part}" for rule in DIAGNOSES for part in ("", ".advice")),
         *(f"pause.risk.{cause}" for cause in Cause),
         *(f"diagnosis.category.{category}" for category in Category),

@@ -22,7 +22,7 @@ from starforge.recipes.catalog import load_catalog
 from starforge_console.accounts.registry_logins import RegistryLogins
 from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.sign_in import Accounts
-from starforge_console.accounts.tokens import make_personal_token, make_sign_in_code, scopes_of_role
+from starforge_console.accounts.tokens import make_personal_token, make_sign_in_code
 from starforge_console.accounts.vault import Vault, open_vault
 from starforge_console.admission.admit import Admission
 from starforge_console.admission.published import build_published
@@ -34,6 +34,7 @@ from starforge_console.blobs.store import BlobStore
 from starforge_console.clock import SystemClock
 from starforge_console.domain.images import ImageAnswer
 from starforge_console.domain.inputs import HubAnswer, HubRef, HubStanding
+from starforge_console.domain.roles import scopes_of_role
 from starforge_console.ingest.curves import Curves
 from starforge_console.ingest.logs import LinePlace, LogPart
 from starforge_console.ingest.presence import Presence

@@ -1,10 +1,9 @@
-"""Examples of the messages about the queue, capacity, who may hold how much, and when what may run."""
+"""Examples of the messages about the queue, capacity, and when what may run."""
 
 from pydantic import BaseModel
 
-from starforge.contract import people, queue, windows
+from starforge.contract import queue, windows
 from starforge.contract.api import WaitView
-from starforge.contract.quotas import Held
 from starforge_console.web.examples.jobs import AT, build_line
 
 
@@ -24,7 +23,6 @@ def build_places() -> list[BaseModel]:
     capacity = queue.SeriesCapacity(series="h100", gpus={"held": 6, "free": 2}, waiting=1)
     share = queue.ShareView(user="ann", team="vision", jobs=3, gpu_hours=12.5, team_gpu_hours=96.0)
     promise = queue.PromiseView(place=1, job=job, by=AT + 7200, node="lab/node-1", passed=2, passed_at_most=16)
-    user = people.UserView(name="ann", role="member", active=True, team="vision", held=Held(gpus=1, jobs=1))
     return [
         capacity,
         queue.MoveInQueue(to="first"),
@@ -46,10 +44,6 @@ def build_places() -> list[BaseModel]:
             shares=(share,),
             promises=(promise,),
         ),
-        user,
-        people.UserList(items=(user,)),
-        people.SetTeam(team="vision"),
-        people.SetQuota(gpus=8, series=("h100",)),
         *_windows(),
     ]
 

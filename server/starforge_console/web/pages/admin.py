@@ -10,7 +10,7 @@ from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from starforge.contract.launch import RegistryLogin, Secret
-from starforge.contract.people import MOST
+from starforge.contract.people import MOST, ROLES
 from starforge.contract.retention import LONGEST_HOLD_H, SHOWN_AT_MOST
 from starforge.errors import InputError, StarForgeError
 from starforge_console.accounts.windows import Hours
@@ -18,15 +18,19 @@ from starforge_console.domain.opening import KINDS, WindowKind, WindowOf
 from starforge_console.domain.quota import TEAM, USER, Holder, Limit
 from starforge_console.errors import status_of
 from starforge_console.web.pages import fleet_map
+from starforge_console.web.pages.admin_audit import load_audit
 from starforge_console.web.pages.fleet_visit import Asked, FleetVisit
 from starforge_console.web.pages.fleets import NO_STORE
 from starforge_console.web.pages.visit import text_of
 from starforge_console.web.retention import HOUR_S
 from starforge_console.web.windows import show_window
 
-VIEWS: Final = ("people", "windows", "registries", "hardware", "maintenance", "retention")
+OPERATORS: Final = ("windows", "hardware", "maintenance", "retention")
+ADMINISTRATORS: Final = ("people", "windows", "registries", "hardware", "maintenance", "retention", "audit")
+
 DONE: Final = (
     *("team", "quota", "no_quota", "window", "no_window", "login", "no_login", "series", "no_series"),
+    "role",
     *("held", "released", "collected", "in_maintenance", "no_maintenance"),
 )
 """What a page says that it was just sent to after, each with words of its own."""
@@ -45,39 +49,40 @@ router = APIRouter(include_in_schema=False)
 async def show_admin(
     asked: Asked,
     *,
-    view: Annotated[str, Query(max_length=20)] = "people",
+    view: Annotated[str, Query(max_length=20)] = "",
     done: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
     """One view of the administration."""
-    asked.check_administrator()
-    return await _show(asked, view if view in VIEWS else "people", done=f"admin.done.{done}" if done in DONE else "")
+    asked.check_operator()
+    views = list_views(asked)
+    return await show(asked, view if view in views else views[0], done=f"admin.done.{done}" if done in DONE else "")
 
 
 @router.post("/admin/team")
 async def set_team(asked: Asked) -> Response:
     """Let a user belong to a team, or to none."""
-    form = await asked.load_form()
+    form = await asked.load_administrators_form()
     user, team = text_of(form, "user", LONGEST), text_of(form, "team", LONGEST)
     try:
         await asked.services.people.set_team(user, team or None)
     except StarForgeError as error:
-        return await _show(asked, "people", fault=error, at=f"team-{user}")
-    return _go("people", "team")
+        return await show(asked, "people", fault=error, at=f"team-{user}")
+    return go("people", "team")
 
 
 @router.post("/admin/quota")
 async def set_quota(asked: Asked) -> Response:
     """Limit what a user or a team may hold at once, or let it hold what it will."""
-    form = await asked.load_form()
+    form = await asked.load_administrators_form()
     try:
         holder = Holder(TEAM if text_of(form, "kind") == TEAM else USER, text_of(form, "name", LONGEST))
         if text_of(form, "do") == "remove":
             await asked.services.people.remove_limit(holder)
-            return _go("people", "no_quota")
+            return go("people", "no_quota")
         await asked.services.people.set_limit(holder, _read_limit(form))
     except StarForgeError as error:
-        return await _show(asked, "people", fault=error, at="quota")
-    return _go("people", "quota")
+        return await show(asked, "people", fault=error, at="quota")
+    return go("people", "quota")
 
 
 @router.post("/admin/window")
@@ -88,7 +93,7 @@ async def set_window(asked: Asked) -> Response:
         of = WindowOf(_read_kind(form), text_of(form, "name", LONGEST))
         if text_of(form, "do") == "remove":
             await asked.services.opening_hours.remove(of)
-            return _go("windows", "no_window")
+            return go("windows", "no_window")
         hours = Hours(
             zone=text_of(form, "zone", LONGEST),
             open=_read_lines(form, "open"),
@@ -97,25 +102,25 @@ async def set_window(asked: Asked) -> Response:
         )
         await asked.services.opening_hours.put(of, hours, asked.user)
     except StarForgeError as error:
-        return await _show(asked, "windows", fault=error, at="window")
-    return _go("windows", "window")
+        return await show(asked, "windows", fault=error, at="window")
+    return go("windows", "window")
 
 
 @router.post("/admin/registry")
 async def set_registry(asked: Asked) -> Response:
     """Keep how the console signs in to a registry, or forget it."""
-    form = await asked.load_form()
+    form = await asked.load_administrators_form()
     registry, password = text_of(form, "registry", LONGEST), form.get("password", "")
     try:
         if text_of(form, "do") == "remove":
             await asked.services.registry_logins.remove(registry, asked.user)
-            return _go("registries", "no_login")
+            return go("registries", "no_login")
         secret = Secret(password[:LONGEST_PASSWORD] if isinstance(password, str) else "")
         login = RegistryLogin(username=text_of(form, "username", LONGEST), password=secret)
         await asked.services.registry_logins.put(registry, login, asked.user)
     except StarForgeError as error:
-        return await _show(asked, "registries", fault=error, at="registry")
-    return _go("registries", "login")
+        return await show(asked, "registries", fault=error, at="registry")
+    return go("registries", "login")
 
 
 @router.post("/admin/gpu-series")
@@ -129,9 +134,9 @@ async def set_series(asked: Asked) -> Response:
         else:
             await asked.fleets.hardware.add(name, text_of(form, "series", 100), asked.user)
     except StarForgeError as error:
-        return await _show(asked, "hardware", fault=error, at="series")
+        return await show(asked, "hardware", fault=error, at="series")
     asked.fleets.administration.tell_of_hardware()
-    return _go("hardware", "no_series" if text_of(form, "do") == "remove" else "series")
+    return go("hardware", "no_series" if text_of(form, "do") == "remove" else "series")
 
 
 @router.post("/admin/maintenance")
@@ -140,9 +145,9 @@ async def change_maintenance(asked: Asked) -> Response:
     form = await asked.load_form()
     if text_of(form, "do") == "end":
         await asked.services.maintenance.end()
-        return _go("maintenance", "no_maintenance")
+        return go("maintenance", "no_maintenance")
     await asked.services.maintenance.begin(asked.user, text_of(form, "reason", LONGEST))
-    return _go("maintenance", "in_maintenance")
+    return go("maintenance", "in_maintenance")
 
 
 @router.post("/admin/retention")
@@ -153,27 +158,27 @@ async def change_retention(asked: Asked) -> Response:
     try:
         if act == "release":
             await collector.release(asked.user)
-            return _go("retention", "released")
+            return go("retention", "released")
         if act == "collect":
             await collector.collect(asked.user)
-            return _go("retention", "collected")
+            return go("retention", "collected")
         await collector.hold(asked.user, text_of(form, "why", LONGEST), _read_hours(form) * HOUR_S)
     except StarForgeError as error:
-        return await _show(asked, "retention", fault=error, at="retention")
-    return _go("retention", "held")
+        return await show(asked, "retention", fault=error, at="retention")
+    return go("retention", "held")
 
 
-async def _show(
+async def show(
     asked: FleetVisit, view: str, *, done: str = "", fault: StarForgeError | None = None, at: str = ""
 ) -> Response:
-    """A view; with a fault, the form `at` which it happened says it."""
+    """A view of the administration; with a fault, the form `at` which it happened says it."""
     return asked.pages.look.page(
         asked.visit,
         "admin.html",
         status_of(fault) if fault else 200,
         nav="admin",
         view=view,
-        views=VIEWS,
+        views=list_views(asked),
         done=done,
         fault=fault,
         at=at,
@@ -181,12 +186,18 @@ async def _show(
     )
 
 
+def list_views(asked: FleetVisit) -> tuple[str, ...]:
+    """The views that whoever asks may see."""
+    return ADMINISTRATORS if asked.visit.is_admin else OPERATORS
+
+
 async def _load_people(asked: FleetVisit) -> dict[str, Any]:
     people, limits = await asked.services.people.list_all(), await asked.services.people.list_limits()
     teams = sorted(
         {*(one.team for one in people if one.team), *(one.holder.name for one in limits if one.holder.kind == TEAM)}
     )
-    return {"people": people, "limits": limits, "teams": teams, "most": MOST, "series": _list_series(asked)}
+    told = {"people": people, "limits": limits, "teams": teams, "most": MOST, "series": _list_series(asked)}
+    return {**told, "roles": ROLES, "link": ""}
 
 
 async def _load_windows(asked: FleetVisit) -> dict[str, Any]:
@@ -227,6 +238,7 @@ _LOADERS: Final[Mapping[str, Loader]] = MappingProxyType(
         "hardware": _load_hardware,
         "maintenance": _load_maintenance,
         "retention": _load_retention,
+        "audit": load_audit,
     }
 )
 
@@ -278,5 +290,6 @@ def _read_hours(form: FormData) -> float:
     return float(text)
 
 
-def _go(view: str, done: str) -> Response:
+def go(view: str, done: str) -> Response:
+    """Back to the view, which says what was done."""
     return RedirectResponse(f"/admin?view={view}&done={done}", 303, NO_STORE)

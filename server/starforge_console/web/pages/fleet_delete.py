@@ -13,7 +13,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/fleets/{fleet}/delete")
 async def ask_to_delete(asked: Asked, fleet: str) -> Response:
     """Say what will come of it, and ask."""
-    asked.check_administrator()
+    asked.check_operator()
     return _ask(asked, asked.load_fleet(fleet).name)
 
 

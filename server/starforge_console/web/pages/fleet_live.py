@@ -92,7 +92,7 @@ class _FleetReader:
     async def _render(self, detail: FleetDetail, since: float) -> dict[str, str]:
         """The parts by their elements: what everybody sees alike is made once, what holds a form for each reader."""
         pages, visit = self.asked.pages, self.asked.visit
-        words, look, may = visit.words, pages.look, visit.is_admin
+        words, look, may = visit.words, pages.look, visit.is_operator
 
         async def render() -> dict[str, str]:
             return render_nodes(look, words, detail, may=may)
@@ -103,7 +103,7 @@ class _FleetReader:
         return shared | {"fleet-unknown": unknown}
 
     def _part(self, template: str, detail: FleetDetail) -> str:
-        words, may = self.asked.visit.words, self.asked.visit.is_admin
+        words, may = self.asked.visit.words, self.asked.visit.is_operator
         return self.asked.pages.look.part(words, template, detail=detail, may=may, fleet_map=fleet_map)
 
 

@@ -37,7 +37,7 @@ class Act(StrEnum):
 @router.get("/fleets/{fleet}/nodes/{node}/{act}")
 async def ask_to_change(asked: Asked, fleet: str, node: str, act: Act) -> Response:
     """Say what will come of it, and ask."""
-    asked.check_administrator()
+    asked.check_operator()
     return _ask(asked, await _load_node(asked, fleet, node), act)
 
 

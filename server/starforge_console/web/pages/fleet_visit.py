@@ -6,8 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from starlette.datastructures import FormData
 
-from starforge_console.accounts.sign_in import check_scope
-from starforge_console.accounts.tokens import Scope
+from starforge_console.accounts.sign_in import check_administrator, check_operator
 from starforge_console.ledger.fleets import Fleet
 from starforge_console.web.deps import ApiServices, Services
 from starforge_console.web.fleet_views import FleetServices
@@ -35,12 +34,21 @@ class FleetVisit:
         """The fleet of that name. Raises NotFound."""
         return self.fleets.administration.load_fleet(name)
 
-    def check_administrator(self) -> None:
+    def check_operator(self) -> None:
         """Raises Forbidden for whoever may not change fleets."""
-        check_scope(account_of(self.visit), Scope.ADMIN)
+        check_operator(account_of(self.visit))
+
+    def check_administrator(self) -> None:
+        """Raises Forbidden for whoever may not do everything."""
+        check_administrator(account_of(self.visit))
 
     async def load_form(self) -> FormData:
-        """The form that an administrator sent from one of our own pages. Raises Forbidden."""
+        """The form that an operator sent from one of our own pages. Raises Forbidden."""
+        self.check_operator()
+        return await load_form(self.request, self.visit)
+
+    async def load_administrators_form(self) -> FormData:
+        """The form that an administrator sent, as above. Raises Forbidden."""
         self.check_administrator()
         return await load_form(self.request, self.visit)
 

@@ -74,7 +74,7 @@ async def show_fleets(asked: Asked) -> Response:
 @router.get("/new-fleet")
 async def ask_for_fleet(asked: Asked) -> Response:
     """The form that makes a fleet."""
-    asked.check_administrator()
+    asked.check_operator()
     return _show_new(asked, {"network": Network.BRIDGE.value})
 
 
@@ -208,7 +208,7 @@ def _show_new(asked: FleetVisit, given: dict[str, str], fault: Fault | None = No
 async def _show(asked: FleetVisit, name: str, *, made: Made | None = None, fault: Fault | None = None) -> Response:
     fleets, visit = asked.fleets, asked.visit
     detail = await load_detail(fleets, asked.load_fleet(name))
-    may_join = visit.is_admin and detail.fleet.kind == FleetKind.NODE
+    may_join = visit.is_operator and detail.fleet.kind == FleetKind.NODE
     return asked.pages.look.page(
         visit,
         "fleet.html",
@@ -216,7 +216,7 @@ async def _show(asked: FleetVisit, name: str, *, made: Made | None = None, fault
         nav="fleets",
         detail=detail,
         fleet_map=fleet_map,
-        may=visit.is_admin,
+        may=visit.is_operator,
         may_join=may_join,
         tokens=await fleets.administration.list_tokens(name) if may_join else (),
         terms={"hours": TOKEN_HOURS, "longest": LONGEST_HOURS, "uses": TOKEN_USES, "most": MOST_USES},

@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 
 from starforge.errors import NotFound
 from starforge_console.accounts.sign_in import check_scope
-from starforge_console.accounts.tokens import Scope
+from starforge_console.domain.roles import Scope
 from starforge_console.ledger.listing import load_history
 from starforge_console.web.attachments import build_attachment
 from starforge_console.web.deps import Services

@@ -9,8 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.queue import QUEUE_MOVES, QueueMove
 from starforge.errors import InputError
-from starforge_console.accounts.sign_in import check_scope
-from starforge_console.accounts.tokens import Scope
+from starforge_console.accounts.sign_in import check_operator
 from starforge_console.admission.admit import PRIORITIES
 from starforge_console.domain.quota import NO_LIMIT
 from starforge_console.ledger.accounts import Account
@@ -47,7 +46,7 @@ async def show_queue(
 async def move(services: Services, visit: Signed, request: Request, job_id: str) -> Response:
     """Put a queued job first or last, or let it stand where it belongs."""
     account = account_of(visit)
-    check_scope(account, Scope.ADMIN)
+    check_operator(account)
     form = await load_form(request, visit)
     await services.queue_places.put(job_id, _read_move(text_of(form, "to")), account.user)
     back = {name: value for name in ("series", "after") if (value := text_of(form, name, 100)) not in {"", "0"}}

@@ -6,6 +6,7 @@ from starforge_console.web.deps import ApiServices
 from starforge_console.web.pages import (
     account,
     admin,
+    admin_users,
     assets,
     catalog,
     compare,
@@ -53,6 +54,7 @@ MODULES = (
     tokens,
     secrets,
     admin,
+    admin_users,
     places_live,
     live,
     log,

@@ -9,7 +9,7 @@ from starforge.contract.launch import Secret
 from starforge.contract.secrets import describe_unmasked
 from starforge.errors import StarForgeError
 from starforge_console.accounts.sign_in import check_scope
-from starforge_console.accounts.tokens import Scope
+from starforge_console.domain.roles import Scope
 from starforge_console.errors import status_of
 from starforge_console.web.deps import Services
 from starforge_console.web.pages.services import Pages

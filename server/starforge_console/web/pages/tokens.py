@@ -11,8 +11,9 @@ from starlette.responses import RedirectResponse, Response
 
 from starforge.errors import InputError
 from starforge_console.accounts.sessions import SESSION
-from starforge_console.accounts.tokens import LONGEST_DAYS, PERSONAL_DAYS, Scope, parse_scopes
+from starforge_console.accounts.tokens import LONGEST_DAYS, PERSONAL_DAYS, parse_scopes
 from starforge_console.accounts.users import MADE_HERE
+from starforge_console.domain.roles import Scope
 from starforge_console.web.deps import ApiServices, Services
 from starforge_console.web.log_lines import LARGEST
 from starforge_console.web.pages.services import Pages, PageServices

@@ -16,10 +16,12 @@ from starforge.contract.states import JobState
 from starforge.errors import InputError, SignInRequired
 from starforge_console.accounts.sessions import IDLE_S, Sessions, build_form_key
 from starforge_console.accounts.sign_in import check_scope, owns
-from starforge_console.accounts.tokens import Scope
+from starforge_console.domain.roles import Scope
 from starforge_console.errors import Forbidden
 from starforge_console.ledger.accounts import Account
+from starforge_console.ledger.audit import Via, act_as
 from starforge_console.ledger.views import count_in_states
+from starforge_console.web.deps import build_actor
 from starforge_console.web.i18n.words import Words, choose_language, load_words
 
 SESSION_COOKIE: Final = "starforge_session"
@@ -56,8 +58,13 @@ class Visit:
 
     @property
     def is_admin(self) -> bool:
-        """Whether this session may do what administrators may."""
-        return self.account is not None and Scope.ADMIN.value in self.account.scopes
+        """Whether this session may do everything."""
+        return self.account is not None and self.account.administers
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether this session looks after machines, queue and everybody's jobs; administrators do."""
+        return self.account is not None and self.account.operates
 
     @property
     def user(self) -> str:
@@ -103,6 +110,7 @@ async def visit_of(request: Request) -> Visit:
     visit = visitor_of(request)
     if account is not None and text is not None:
         visit.account, visit.form_key, visit.new_session = account, build_form_key(text), text
+        act_as(build_actor(account, Via.PAGE, request))
     return visit
 
 

@@ -36,6 +36,7 @@ _COMMANDS: Final = {
     "admin": LazyCommand("starforge.cli.admin:admin", "Look after the whole console."),
     "login": LazyCommand("starforge.cli.login:login", "Sign in at a server."),
     "logout": LazyCommand("starforge.cli.login:logout", "Forget the server and the token."),
+    "session": LazyCommand("starforge.cli.sessions:session", "See where you are signed in, and end that."),
     "status": LazyCommand("starforge.cli.login:status", "Say who is signed in where, and what runs."),
     "version": LazyCommand("starforge.cli.listing:version", "Print the version."),
 }

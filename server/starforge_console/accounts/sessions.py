@@ -9,7 +9,7 @@ from starforge.contract.launch import Secret
 from starforge.errors import Busy, SignInRequired
 from starforge.said.sentence import Said, say
 from starforge_console.accounts.failures import FailureLog
-from starforge_console.accounts.sign_in import Accounts, refuse_owner
+from starforge_console.accounts.sign_in import Accounts, check_administrator, refuse_owner
 from starforge_console.accounts.tokens import PERSONAL, Issued, make_personal_token
 from starforge_console.accounts.users import tell_token
 from starforge_console.clock import Clock
@@ -20,7 +20,6 @@ from starforge_console.ledger.database import Database
 from starforge_console.ledger.tokens import (
     TokenRecord,
     extend_session,
-    find_token_id,
     list_tokens,
     load_token_owner,
     revoke_with_sessions,
@@ -28,8 +27,17 @@ from starforge_console.ledger.tokens import (
 
 SESSION: Final = "session"
 IDLE_S: Final = 12 * 3600.0
+LONGEST_AGENT: Final = 300
 _EXTEND_AFTER_S: Final = 300.0
 """The end of a session is moved at most this often: most requests write nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Where somebody signs in from: the address, and how their browser calls itself."""
+
+    peer: str
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +57,7 @@ class Sessions:
         self._accounts = accounts
         self._failures = FailureLog(ledger, clock)
 
-    async def open_with_token(self, token: str, peer: str) -> Opened:
+    async def open_with_token(self, token: str, caller: Caller) -> Opened:
         """A session that may do what the personal `token` may, and ends with it.
 
         Raises:
@@ -60,13 +68,13 @@ class Sessions:
 
         """
         try:
-            account = await self._accounts.authenticate(f"Bearer {token}", peer)
+            account = await self._accounts.authenticate(f"Bearer {token}", caller.peer)
         except (Busy, SignInRequired):
-            await self._failures.note(say("way.token"), peer)
+            await self._failures.note(say("way.token"), caller.peer)
             raise
-        return await self._open(account, hash_token(token), say("way.token"), peer)
+        return await self._open(account, say("way.token"), caller)
 
-    async def open_with_code(self, code: str, peer: str) -> tuple[Opened, Issued]:
+    async def open_with_code(self, code: str, caller: Caller) -> tuple[Opened, Issued]:
         """A session and a new personal token for the user whom the sign-in `code` was made for; the code is used up.
 
         Raises:
@@ -76,12 +84,12 @@ class Sessions:
 
         """
         try:
-            issued = await self._accounts.spend_sign_in_code(code, peer)
+            issued = await self._accounts.spend_sign_in_code(code, caller.peer)
         except (Busy, SignInRequired):
-            await self._failures.note(say("way.link"), peer)
+            await self._failures.note(say("way.link"), caller.peer)
             raise
-        account = await self._accounts.authenticate(f"Bearer {issued.text.reveal()}", peer)
-        return await self._open(account, issued.kept.hash, say("way.link"), peer), issued
+        account = await self._accounts.authenticate(f"Bearer {issued.text.reveal()}", caller.peer)
+        return await self._open(account, say("way.link"), caller), issued
 
     async def find(self, text: str, *, extend: bool = True) -> Account | None:
         """Whose session this is, if it lives; `extend` says that its reader is here, so that it lives on."""
@@ -90,7 +98,7 @@ class Sessions:
         if account is None or not account.active:
             return None
         if extend and account.expires_at - now < IDLE_S - _EXTEND_AFTER_S:
-            await self._ledger.write(lambda c: extend_session(c, session_hash, now + IDLE_S))
+            await self._ledger.write(lambda c: extend_session(c, session_hash, now, now + IDLE_S))
         return account
 
     async def close(self, text: str) -> None:
@@ -100,13 +108,22 @@ class Sessions:
         ending = audited(lambda c: revoke_token(c, hash_token(text), now), lambda done: told if done else None)
         await self._ledger.write(ending)
 
-    async def list_for(self, account: Account) -> list[TokenRecord]:
-        """The personal tokens and sessions that `account` may end: everybody's for an administrator, else its own."""
-        everybody = account.administers
-        now = self._clock.now()
-        return await self._ledger.read(
-            lambda c: list_tokens(c, (PERSONAL, SESSION), now, None if everybody else account.user_id)
-        )
+    async def list_for(self, account: Account, *, everybody: bool = False) -> list[TokenRecord]:
+        """The account's personal tokens and sessions, or everybody's. Raises Forbidden."""
+        if everybody:
+            check_administrator(account)
+        now, user_id = self._clock.now(), None if everybody else account.user_id
+        return await self._ledger.read(lambda c: list_tokens(c, (PERSONAL, SESSION), now, user_id))
+
+    async def end_others(self, account: Account) -> int:
+        """End all sessions and tokens of the account but the one in use, and the one that opened it; gives how many."""
+        found = await self.list_for(account)
+        current = next((one for one in found if one.id == account.token_id), None)
+        kept = {account.token_id, current.opened_by if current else None}
+        others = [one.id for one in found if one.id not in kept]
+        for token_id in others:
+            await self.revoke(account, token_id)
+        return len(others)
 
     async def make_token(self, account: Account, scopes: frozenset[str], label: str, days: float) -> Issued:
         """A new personal token of the account's user. Raises InputError for a life outside of (0, 3650] days."""
@@ -141,7 +158,7 @@ class Sessions:
         )
         self._accounts.forget(hashes)
 
-    async def _open(self, account: Account, opened_by_hash: str, way: Said, peer: str) -> Opened:
+    async def _open(self, account: Account, way: Said, caller: Caller) -> Opened:
         text, now = secrets.token_urlsafe(32), self._clock.now()
         kept = NewToken(
             user_id=account.user_id,
@@ -150,11 +167,12 @@ class Sessions:
             scopes=account.scopes,
             label="",
             expires_at=min(now + IDLE_S, account.expires_at),
+            opened_by=account.token_id,
+            peer=caller.peer,
+            agent=caller.agent[:LONGEST_AGENT],
         )
-        actor = Actor(user=account.user, via=Via.PAGE, at=now, peer=peer, token=account.token_id)
-        opening = audited(
-            lambda c: add_token(c, kept, now, find_token_id(c, opened_by_hash)), say("act.signed_in", way=way), by=actor
-        )
+        actor = Actor(user=account.user, via=Via.PAGE, at=now, peer=caller.peer, token=account.token_id)
+        opening = audited(lambda c: add_token(c, kept, now), say("act.signed_in", way=way), by=actor)
         await self._ledger.write(opening)
         return Opened(text=Secret(text), account=account)
 

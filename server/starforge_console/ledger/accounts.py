@@ -55,6 +55,10 @@ class NewToken:
     scopes: frozenset[str]
     label: str
     expires_at: float
+    opened_by: int | None = None
+    """The token that a page session was opened with."""
+    peer: str | None = None
+    agent: str | None = None
 
 
 def add_user(connection: Connection, name: str, role: str, now: float) -> int:
@@ -77,8 +81,8 @@ def list_users(connection: Connection) -> Sequence[User]:
     return [User(*row) for row in connection.execute(select(*columns).order_by(users.c.id)).all()]
 
 
-def add_token(connection: Connection, token: NewToken, now: float, opened_by: int | None = None) -> int:
-    """Keep a token's hash and give its number; `opened_by` is the token that a page session was opened with."""
+def add_token(connection: Connection, token: NewToken, now: float) -> int:
+    """Keep a token's hash and give its number."""
     result = connection.execute(
         insert(tokens).values(
             user_id=token.user_id,
@@ -88,7 +92,10 @@ def add_token(connection: Connection, token: NewToken, now: float, opened_by: in
             label=token.label,
             created_at=now,
             expires_at=token.expires_at,
-            opened_by=opened_by,
+            opened_by=token.opened_by,
+            peer=token.peer,
+            agent=token.agent,
+            used_at=now if token.opened_by is not None else None,
         )
     )
     (token_id,) = result.inserted_primary_key or (None,)

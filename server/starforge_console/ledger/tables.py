@@ -82,6 +82,10 @@ tokens = Table(
     Column("revoked_at", Float),
     # The personal token that a page session was opened with; the session ends with it.
     Column("opened_by", Integer),
+    # Of a page session: where it was opened, with which browser, and when it was last seen in use.
+    Column("peer", Text),
+    Column("agent", Text),
+    Column("used_at", Float),
 )
 
 user_secrets = Table(

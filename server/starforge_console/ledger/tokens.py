@@ -22,6 +22,10 @@ class TokenRecord:
     label: str
     created_at: float
     expires_at: float
+    opened_by: int | None
+    peer: str | None
+    agent: str | None
+    used_at: float | None
 
 
 class TokenOwner(NamedTuple):
@@ -54,6 +58,10 @@ def list_tokens(
             label=row.label,
             created_at=row.created_at,
             expires_at=row.expires_at,
+            opened_by=row.opened_by,
+            peer=row.peer,
+            agent=row.agent,
+            used_at=row.used_at,
         )
         for row in connection.execute(query).all()
     ]
@@ -82,12 +90,14 @@ def revoke_with_sessions(connection: Connection, token_id: int, now: float) -> l
     return hashes
 
 
-def extend_session(connection: Connection, session_hash: str, expires_at: float) -> None:
-    """Let a session that lives live until `expires_at`, but not for longer than the token that opened it."""
+def extend_session(connection: Connection, session_hash: str, now: float, expires_at: float) -> None:
+    """Let a session that is used live until `expires_at`, but not for longer than the token that opened it."""
     opener = select(tokens.c.opened_by).where(tokens.c.hash == session_hash).scalar_subquery()
     latest = connection.execute(select(tokens.c.expires_at).where(tokens.c.id == opener)).scalar()
     if latest is not None:
         expires_at = min(expires_at, float(latest))
     connection.execute(
-        update(tokens).where(tokens.c.hash == session_hash, tokens.c.revoked_at.is_(None)).values(expires_at=expires_at)
+        update(tokens)
+        .where(tokens.c.hash == session_hash, tokens.c.revoked_at.is_(None))
+        .values(expires_at=expires_at, used_at=now)
     )

@@ -33,6 +33,7 @@ from starforge_console.web import (
     series,
     signin,
     sweeps,
+    tokens,
     webhooks,
     windows,
 )
@@ -94,6 +95,7 @@ def _build_app() -> FastAPI:
     for module in (
         catalog,
         caller,
+        tokens,
         secrets,
         jobs,
         sweeps,

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from starforge.errors import Busy, StarForgeError
+from starforge_console.accounts.sessions import Caller
 from starforge_console.accounts.tokens import PERSONAL_DAYS
 from starforge_console.errors import status_of
 from starforge_console.web.deps import peer_of
@@ -35,7 +36,7 @@ async def sign_in(pages: Pages, visit: Anybody, request: Request) -> Response:
     after = safe_path(text_of(form, "next", 2000))
     token = text_of(form, "token", LONGEST_TOKEN)
     try:
-        opened = await pages.sessions.open_with_token(token, peer_of(request))
+        opened = await pages.sessions.open_with_token(token, caller_of(request))
     except StarForgeError as error:
         fault = "signin.busy" if isinstance(error, Busy) else "signin.refused"
         return pages.look.page(visit, "signin.html", status_of(error), after=after, notice="", fault=fault)
@@ -56,7 +57,7 @@ async def spend_code(pages: Pages, visit: Anybody, request: Request, code: str) 
     """Spend the code: open a session, and show the personal token that comes with it."""
     await load_form(request, visit)
     try:
-        opened, issued = await pages.sessions.open_with_code(code, peer_of(request))
+        opened, issued = await pages.sessions.open_with_code(code, caller_of(request))
     except StarForgeError as error:
         state = "busy" if isinstance(error, Busy) else "refused"
         return pages.look.page(visit, "signin_link.html", status_of(error), state=state, login="", days=PERSONAL_DAYS)
@@ -74,6 +75,11 @@ async def sign_out(pages: Pages, visit: Anybody, request: Request) -> Response:
     answer = _go("/signin")
     answer.delete_cookie(SESSION_COOKIE, httponly=True, samesite="lax", secure=visit.secure)
     return answer
+
+
+def caller_of(request: Request) -> Caller:
+    """Where somebody signs in from."""
+    return Caller(peer_of(request), request.headers.get("user-agent", ""))
 
 
 def _go(path: str) -> Response:

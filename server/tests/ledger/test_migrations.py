@@ -135,6 +135,7 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
                 ),
                 "events": ("note_said",),
                 "users": ("team",),
+                "tokens": ("peer", "agent", "used_at"),
                 "fleets": ("requires_limit",),
                 "attempts": ("series", "capsule_digest", "runner_digest", "image_digest"),
             }

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel
 
-from starforge.contract import audit, people
+from starforge.contract import audit, people, tokens
 from starforge.contract.quotas import Held
 from starforge_console.web.examples.jobs import AT
 
@@ -21,6 +21,19 @@ def build_people() -> list[BaseModel]:
         what="put ann into team vision",
         values={"user": "ann", "team": "vision"},
     )
+    token = tokens.TokenView(
+        id=3,
+        kind="session",
+        user="ann",
+        label="",
+        scopes=("read", "submit"),
+        created_at=AT,
+        expires_at=AT + 43_200,
+        used_at=AT,
+        peer="192.0.2.7",
+        agent="Mozilla/5.0",
+        current=False,
+    )
     return [
         user,
         people.UserList(items=(user,)),
@@ -29,6 +42,9 @@ def build_people() -> list[BaseModel]:
         people.SetActive(active=False),
         people.SetTeam(team="vision"),
         people.SetQuota(gpus=8, series=("h100",)),
+        token,
+        tokens.TokenList(items=(token,)),
+        tokens.OthersEnded(ended=2),
         entry,
         audit.AuditList(items=(entry,), next=None),
     ]

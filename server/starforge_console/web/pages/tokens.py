@@ -25,6 +25,7 @@ router = APIRouter(include_in_schema=False)
 
 _DONE: Final = {
     "revoked": "tokens.revoked",
+    "ended": "tokens.others_ended",
     "set": "tokens.secret_set",
     "set-unmasked": "tokens.secret_unmasked",
     "removed": "tokens.secret_removed",
@@ -63,6 +64,14 @@ async def revoke_token(pages: Pages, visit: Signed, request: Request, token_id: 
     return RedirectResponse("/tokens?done=revoked", 303, {"Cache-Control": "no-store"})
 
 
+@router.post("/tokens/end-others")
+async def end_others(pages: Pages, visit: Signed, request: Request) -> Response:
+    """End all of the reader's own sessions and tokens but the one in use, and the token that opened it."""
+    await load_form(request, visit)
+    await pages.sessions.end_others(account_of(visit))
+    return RedirectResponse("/tokens?done=ended", 303, {"Cache-Control": "no-store"})
+
+
 async def show_page(
     behind: tuple[PageServices, ApiServices],
     visit: Visit,
@@ -71,7 +80,7 @@ async def show_page(
 ) -> Response:
     """The page with what it has to say: `made`, a token; `fault`, of its form; `secret_fault`, of that of secrets."""
     account, (pages, services) = account_of(visit), behind
-    found = await pages.sessions.list_for(account)
+    found = await pages.sessions.list_for(account, everybody=account.administers)
     return pages.look.page(
         visit,
         "tokens.html",
@@ -84,6 +93,7 @@ async def show_page(
         days=PERSONAL_DAYS,
         longest=LONGEST_DAYS,
         secrets=await services.secrets.list_for(account) if visit.may_submit else [],
+        current=account.token_id,
         now=services.clock.now(),
         done=_DONE.get(visit.here.rpartition("?done=")[2], ""),
         **{"made": "", "fault": None, "secret_fault": None, **said},

@@ -7,6 +7,10 @@ StarForgeError
 │   └── PackError            mend or ignore the files that are named
 ├── Refused              it was understood and the answer is no: change the request, or ask an administrator
 │   ├── SignInRequired       sign in, then repeat
+│   ├── SignInPending        wait until somebody approves the sign-in, then repeat
+│   │   └── SlowDown             the same, with longer pauses
+│   ├── SignInDenied         begin the sign-in anew, if it was meant
+│   ├── CodeExpired          begin the sign-in anew
 │   ├── NotFound             name something that exists
 │   ├── ClientTooOld         upgrade sf, then repeat
 │   └── Conflict             look at the present state, then decide
@@ -89,6 +93,30 @@ class SignInRequired(Refused):
     """No valid credential came with the request."""
 
     code = "sign_in_required"
+
+
+class SignInPending(Refused):
+    """Nobody has decided yet whether this sign-in is theirs."""
+
+    code = "authorization_pending"
+
+
+class SlowDown(SignInPending):
+    """The same, and it was asked too soon: five seconds more between two questions from now on."""
+
+    code = "slow_down"
+
+
+class SignInDenied(Refused):
+    """Somebody said that this sign-in is not theirs."""
+
+    code = "access_denied"
+
+
+class CodeExpired(Refused):
+    """The code of a sign-in is unknown, over its time, or was answered before."""
+
+    code = "expired_token"
 
 
 class NotFound(Refused):

@@ -1,8 +1,11 @@
 """`sf login`, `sf logout`, `sf status`: who is signed in where."""
 
+import getpass
+import platform
 import re
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
@@ -15,9 +18,11 @@ from starforge.client.console import Console
 from starforge.client.http import Connection, is_readable_on_the_way, parse_server
 from starforge.client.login import Session, forget_session, save_registry, save_session
 from starforge.contract.api import WhoAmI
+from starforge.contract.device import FEATURE
 from starforge.contract.quotas import QuotaList
 from starforge.errors import InputError, SignInRequired
 from starforge.hardware.profiles import BUILT_IN
+from starforge.logtext import clean
 from starforge.wording import describe_duration, join_sentences
 
 _TOKEN: Final = re.compile(r"sf[a-z]_[A-Za-z0-9_-]{20,200}")
@@ -26,22 +31,31 @@ _MAKE_ONE: Final = "make one with `starforge-console token create --user NAME`, 
 
 @click.command()
 @click.option("--server", required=True, envvar="SF_SERVER", help="The console's address.")
+@click.option("--code", "by_code", is_flag=True, help="By a code, also where standard input is no terminal.")
+@click.option("--token", "by_token", is_flag=True, help="Ask for a token, and show no code.")
 @json_option
-def login(server: str, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
+def login(server: str, by_code: bool, by_token: bool, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
     r"""Sign in at a server.
 
-    The token comes from standard input, or is asked for without showing it. It is kept for this user alone, and the
-    server's profiles with it, so that checking an experiment needs no network.
+    In a terminal it shows a code and an address: open the address in any browser,
+    where you are signed in, and approve the code. Where standard input is no
+    terminal, the token is read from there. The token is kept for this user alone,
+    and the server's profiles with it, so that checking an experiment needs no
+    network.
 
     \b
     JSON: {server, user, role, scopes: [text], token_expires_at, profiles: [text]}
     """
+    if by_code and by_token:
+        raise click.UsageError("give --code or --token, not both")
     address = parse_server(server)
     if is_readable_on_the_way(address):
         warn(f"{address} is not encrypted: the token can be read on the way")
-    token = _read_token()
+    piped = None if by_code or sys.stdin.isatty() else _read_piped()
     with Connection(address, None) as stranger:
-        Console(stranger).meta()  # no token is sent where this version is not served
+        # No token is sent where this version is not served.
+        meta = Console(stranger).meta()
+        token = piped or _ask(stranger, meta.features, by_code=by_code, by_token=by_token)
     try:
         with Connection(address, token) as connection:
             console = Console(connection)
@@ -124,11 +138,36 @@ def _to_json(quotas: QuotaList | None) -> list[dict[str, Any]] | None:
     return None if quotas is None else [quota.model_dump(mode="json") for quota in quotas.items]
 
 
-def _read_token() -> str:
-    if sys.stdin.isatty():
-        token = str(click.prompt("Token", hide_input=True, err=True)).strip()
-    else:
-        token = sys.stdin.readline().strip()
+def _ask(stranger: Connection, features: Sequence[str], *, by_code: bool, by_token: bool) -> str:
+    """The token that whoever sits here gives or approves."""
+    if by_token or (FEATURE not in features and not by_code):
+        return _check_token(str(click.prompt("Token", hide_input=True, err=True)).strip())
+    if FEATURE not in features:
+        raise InputError(
+            f"{stranger.server} does not sign in by a code", why="it is an older console", next_step=_MAKE_ONE
+        )
+    from starforge.client.device import DeviceConsole  # noqa: PLC0415 - few sign-ins need it
+
+    console = DeviceConsole(stranger)
+    begun = console.begin(f"sf {__version__} of {_describe_user()} on {platform.node() or 'an unnamed machine'}")
+    note(f"open {clean(begun.verification_uri)} in a browser, and approve the code")
+    note(f"\n    {clean(begun.user_code)}\n")
+    note(f"waiting for that, {describe_duration(begun.expires_in)} at most; Ctrl-C ends it")
+    return console.wait(begun).access_token
+
+
+def _describe_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "somebody"
+
+
+def _read_piped() -> str:
+    return _check_token(sys.stdin.readline().strip())
+
+
+def _check_token(token: str) -> str:
     if not token:
         raise InputError("no token was given", why="standard input was empty", next_step=_MAKE_ONE)
     if not _TOKEN.fullmatch(token):

@@ -9,12 +9,16 @@ from starforge.contract.api import PROBLEM_TYPE, Problem, RefusalView
 from starforge.errors import (
     Busy,
     ClientTooOld,
+    CodeExpired,
     Conflict,
     InputError,
     NotFound,
     ProgressAtRisk,
     Refused,
+    SignInDenied,
+    SignInPending,
     SignInRequired,
+    SlowDown,
     SpecError,
     StarForgeError,
     Unavailable,
@@ -40,7 +44,9 @@ _BY_STATUS: Final[Mapping[int, type[StarForgeError]]] = {
     426: ClientTooOld,
 }
 
-_BY_CODE: Final[Mapping[str, type[StarForgeError]]] = {ProgressAtRisk.code: ProgressAtRisk}
+_BY_CODE: Final[Mapping[str, type[StarForgeError]]] = {
+    kind.code: kind for kind in (ProgressAtRisk, SignInPending, SlowDown, SignInDenied, CodeExpired)
+}
 
 
 class AdmissionRefused(Refused):

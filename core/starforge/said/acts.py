@@ -4,6 +4,8 @@ from typing import Final
 
 ACTS: Final = {
     "act.signed_in": "signed in with {way}",
+    "act.device_approved": "let {client} at {peer} sign in by a code: {scopes}",
+    "act.device_denied": "did not let {client} at {peer} sign in by a code",
     "act.signed_out": "signed out",
     "act.sign_in_failed": "failed to sign in with {way}",
     "act.user_added": "added user {user} as {role}",

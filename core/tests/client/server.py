@@ -29,6 +29,7 @@ from starforge.contract.ids import new_job_id
 from starforge.contract.jobspec import digest_of
 
 TOKEN = "sft_" + "a" * 30
+_OPEN = {"/meta", "/device/code", "/device/token"}
 
 
 @dataclass
@@ -229,7 +230,7 @@ class _Handler(BaseHTTPRequestHandler):
             if failure[1]:
                 self._problem(failure[1], "not now", headers=failure[2])
                 return
-        if path != "/meta" and headers.get("authorization") != f"Bearer {TOKEN}":
+        if path not in _OPEN and headers.get("authorization") != f"Bearer {TOKEN}":
             self._problem(401, "no valid token came with the request")
             return
         self._route(path, dict(parse_qsl(parts.query)), body, cut=failure is not None)

@@ -18,7 +18,18 @@ from starforge_console.web.deps import OLDEST_CLIENT, ApiServices, Reader, Servi
 from starforge_console.web.problems import problem_responses
 from starforge_console.web.views import build_method, build_profiles
 
-FEATURES: Final = ("curves", "events", "inputs", "lineage", "logs", "outputs", "quotas", "secrets", "stop")
+FEATURES: Final = (
+    "curves",
+    "device_login",
+    "events",
+    "inputs",
+    "lineage",
+    "logs",
+    "outputs",
+    "quotas",
+    "secrets",
+    "stop",
+)
 
 Part = Annotated[str, Path(max_length=40)]
 

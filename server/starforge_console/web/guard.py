@@ -39,6 +39,8 @@ _DIGITS: Final = sys.int_info.default_max_str_digits
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (_DIGITS + 1))
 _PLAIN: Final = "identity"
 _SUBMISSIONS: Final = frozenset(f"{API_PREFIX}/{one}" for one in ("jobs", "admission", "sweeps", "sweeps/admission"))
+_OPEN: Final = frozenset(f"{API_PREFIX}/device/{one}" for one in ("code", "token"))
+"""What whoever has no token yet sends."""
 _STREAMED: Final = ("PUT", f"{API_PREFIX}/blobs/")
 
 
@@ -71,7 +73,7 @@ class BodyGuard:
         headers = Headers(scope=scope)
         peer = scope["client"][0] if scope.get("client") else "unknown"
         is_api = _is_api(scope)
-        if is_api:
+        if is_api and scope["path"] not in _OPEN:
             account = await _accounts_of(scope).authenticate(headers.get("authorization"), peer)
             hold, limit_bytes = held.enter_context(self._members.hold(account.user)), _limit_bytes(scope)
         else:

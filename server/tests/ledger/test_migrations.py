@@ -29,6 +29,7 @@ from starforge_console.ledger.steps import load_steps
 
 _LATER_TABLES = (
     audit_table.audit,
+    device_tables.device_codes,
     *(tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages),
     *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets, kept_tables.removals),
     *(

@@ -88,6 +88,7 @@ def built_codes() -> set[str]:
         *(f"role.{role}" for role in Role),
         *(f"role.what.{role}" for role in Role),
         *(f"via.{via}" for via in Via),
+        *(f"device.done.{done}" for done in ("approved", "denied")),
         *(f"admin.done.{done}" for done in admin_users.DONE),
         *(f"diagnosis.{rule.kind}{part}" for rule in DIAGNOSES for part in ("", ".advice")),
         *(f"pause.risk.{cause}" for cause in Cause),

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel
 
-from starforge.contract import audit, people, tokens
+from starforge.contract import audit, device, people, tokens
 from starforge.contract.quotas import Held
 from starforge_console.web.examples.jobs import AT
 
@@ -34,6 +34,14 @@ def build_people() -> list[BaseModel]:
         agent="Mozilla/5.0",
         current=False,
     )
+    begun = device.DeviceBegun(
+        device_code="a" * 43,
+        user_code="BCDF-GHJK",
+        verification_uri="https://forge.example.org/device",
+        verification_uri_complete="https://forge.example.org/device?code=BCDF-GHJK",
+        expires_in=600,
+        interval=5,
+    )
     return [
         user,
         people.UserList(items=(user,)),
@@ -45,6 +53,10 @@ def build_people() -> list[BaseModel]:
         token,
         tokens.TokenList(items=(token,)),
         tokens.OthersEnded(ended=2),
+        device.BeginDevice(client_id="sf on laptop"),
+        begun,
+        device.PollDevice(device_code="a" * 43),
+        device.DeviceToken(access_token="sfp_" + "a" * 43, expires_in=7_776_000, scope="read submit"),
         entry,
         audit.AuditList(items=(entry,), next=None),
     ]

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from starforge_console.accounts.device import DeviceSignIn
 from starforge_console.accounts.sessions import Sessions
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.pages.assets import load_assets
@@ -15,9 +16,10 @@ from starforge_console.web.sse import STREAMS_AT_ONCE, STREAMS_OF_ONE_USER, Hub
 
 @dataclass(frozen=True, slots=True)
 class PageServices:
-    """Sessions, templates, the hub over which streams share what they look at, and the room for their readers."""
+    """Sessions, sign-ins by a code, templates, the hub over which streams share what they see, and room for readers."""
 
     sessions: Sessions
+    devices: DeviceSignIn
     look: Look
     hub: Hub
     seats: Room
@@ -26,6 +28,7 @@ class PageServices:
 def build_page_services(services: ApiServices) -> PageServices:
     """The pages' own services over those of the API."""
     return PageServices(
+        devices=DeviceSignIn(services.ledger, services.clock),
         sessions=Sessions(services.ledger, services.clock, services.accounts),
         look=Look(load_assets(), services.settings.http.public_url),
         hub=Hub(),

@@ -50,7 +50,7 @@ async def make_token(pages: Pages, services: Services, visit: Signed, request: R
     wanted = [scope for scope in form.getlist("scope") if isinstance(scope, str)]
     try:
         scopes = parse_scopes(wanted, account.role) & account.scopes
-        issued = await pages.sessions.make_token(account, scopes, label, _parse_days(days))
+        issued = await pages.sessions.make_token(account, scopes, label, parse_days(days))
     except InputError as error:
         return await show_page((pages, services), visit, fault=error, status=422)
     return await show_page((pages, services), visit, made=issued.text.reveal())
@@ -100,7 +100,8 @@ async def show_page(
     )
 
 
-def _parse_days(text: str) -> int:
+def parse_days(text: str) -> int:
+    """How many days a token shall live. Raises InputError."""
     days = int(text) if _DAYS.fullmatch(text) else 0
     if not 1 <= days <= LONGEST_DAYS:
         raise InputError(

@@ -10,6 +10,7 @@ StarForgeError
 │   └── EncodingRefused      send it in an encoding that is named
 ├── Refused
 │   ├── AdmissionRefused     every gate's refusals at once: mend the submission
+│   ├── ProviderRefused      begin the sign-in anew; if it stays so, its administrator must look
 │   ├── Forbidden            ask somebody with the role or scope it takes
 │   ├── TokenRefused         (SignInRequired) get a new token
 │   ├── NotTheNode           (SignInRequired) run 'forgelet join' on the machine again
@@ -90,6 +91,12 @@ class Forbidden(Refused):
     """The caller is known and may not do this."""
 
     code = "forbidden"
+
+
+class ProviderRefused(Refused):
+    """The identity provider did not sign somebody in, or what it says cannot be taken."""
+
+    code = "provider_refused"
 
 
 class TokenRefused(SignInRequired):

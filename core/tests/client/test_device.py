@@ -43,12 +43,12 @@ class _Scripted(DeviceConsole):
             raise answer
         return answer
 
-    def pause(self, seconds: float) -> None:
+    def let_pass(self, seconds: float) -> None:
         self.at += seconds
         self.pauses.append(seconds)
 
     def wait_for_it(self) -> DeviceToken:
-        return self.wait(BEGUN, self.pause, lambda: self.at)
+        return self.wait(BEGUN, self.let_pass, lambda: self.at)
 
 
 @pytest.mark.parametrize(

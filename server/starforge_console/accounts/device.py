@@ -157,9 +157,9 @@ class DeviceSignIn:
             raise self._no_such_code(account)
         client, peer = found.client, found.peer
         told = (
-            say("act.device_denied", client=client, peer=peer)
+            say("did.device_denied", client=client, peer=peer)
             if grant is None
-            else say("act.device_approved", client=client, peer=peer, scopes=", ".join(sorted(grant[0])))
+            else say("did.device_approved", client=client, peer=peer, scopes=", ".join(sorted(grant[0])))
         )
         deciding = audited(
             lambda c: decide(c, user_hash, now, account.user_id, grant), lambda done: told if done else None

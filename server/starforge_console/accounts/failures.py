@@ -31,4 +31,4 @@ class FailureLog:
             return
         self._told[peer] = now
         actor = Actor(user="", via=Via.PAGE, at=self._clock.now(), peer=peer)
-        await self._ledger.write(audited(lambda _: None, say("act.sign_in_failed", way=way), by=actor))
+        await self._ledger.write(audited(lambda _: None, say("did.sign_in_failed", way=way), by=actor))

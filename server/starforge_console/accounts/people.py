@@ -50,7 +50,7 @@ class People:
     async def add(self, name: str, role: Role) -> Person:
         """A new user, who can sign in once somebody makes a link for them. Raises InputError, Conflict."""
         check_user_name(name)
-        told, now = say("act.user_added", user=name, role=role.value), self._clock.now()
+        told, now = say("did.user_added", user=name, role=role.value), self._clock.now()
         await self._ledger.write(audited(lambda c: add_user(c, name, role.value, now), told))
         return await self._ledger.read(lambda c: load_person(c, name))
 
@@ -84,7 +84,7 @@ class People:
         if not user.active:
             raise Conflict(f"user {name} may not sign in", next_step="let them sign in again first")
         issued = make_sign_in_code(user.id, now)
-        await self._ledger.write(audited(lambda c: add_token(c, issued.kept, now), say("act.link_made", user=name)))
+        await self._ledger.write(audited(lambda c: add_token(c, issued.kept, now), say("did.link_made", user=name)))
         return issued.text
 
     async def set_team(self, name: str, team: str | None) -> Person:
@@ -112,7 +112,7 @@ class People:
         check_series(limit.series or (), added)
         check_profiles(limit.profiles or (), added)
         parts = {one.name: getattr(limit, one.name) for one in fields(Limit)}
-        now, told = self._clock.now(), say("act.quota_set", holder=holder.said, limit=str(limit))
+        now, told = self._clock.now(), say("did.quota_set", holder=holder.said, limit=str(limit))
         line = await self._ledger.write(
             audited(lambda c: load_lines(c, {holder: change_parts(c, holder, parts)}, now), told)
         )
@@ -124,7 +124,7 @@ class People:
         dropped, known = await self._ledger.write(
             audited(
                 lambda c: (drop_limit(c, holder), [str(one) for one in load_quotas(c).limits]),
-                lambda done: say("act.quota_removed", holder=holder.said) if done[0] else None,
+                lambda done: say("did.quota_removed", holder=holder.said) if done[0] else None,
             )
         )
         if not dropped:

@@ -89,14 +89,14 @@ def change_limit(ledger: Database, holder: Holder, changes: Mapping[str, str]) -
     return ledger.write_now(
         audited(
             lambda c: change_parts(c, holder, parsed),
-            lambda limit: say("act.quota_set", holder=holder.said, limit=str(limit)),
+            lambda limit: say("did.quota_set", holder=holder.said, limit=str(limit)),
         )
     )
 
 
 def remove_limit(ledger: Database, holder: Holder) -> None:
     """Let the holder have no limit. Raises NotFound where there was none."""
-    told = say("act.quota_removed", holder=holder.said)
+    told = say("did.quota_removed", holder=holder.said)
     if not ledger.write_now(audited(lambda c: drop_limit(c, holder), lambda done: told if done else None)):
         known = [str(one) for one in ledger.read_now(load_quotas).limits]
         raise NotFound(f"{holder} has no quota", next_step=describe_nearest(str(holder), known))
@@ -121,7 +121,7 @@ def change_team(ledger: Database, user: str, team: str | None) -> None:
 
 def tell_team(user: str, team: str | None) -> Said:
     """What the audit log says of a change of team."""
-    return say("act.user_no_team", user=user) if team is None else say("act.user_team", user=user, team=team)
+    return say("did.user_no_team", user=user) if team is None else say("did.user_team", user=user, team=team)
 
 
 def _parse(ledger: Database, part: str, text: str) -> int | frozenset[str] | None:

@@ -79,7 +79,7 @@ class RegistryLogins:
         kept = RegistryCredential(
             registry=named, username=login.username, sealed=sealed, set_at=self._clock.now(), set_by=by
         )
-        told = say("act.registry_set", registry=named, name=login.username)
+        told = say("did.registry_set", registry=named, name=login.username)
         await self._ledger.write(audited(lambda c: put_credential(c, kept), told))
         _log.info("a login of a registry was set", registry=named, username=login.username, user=by)
         await self._reload(named)
@@ -88,7 +88,7 @@ class RegistryLogins:
     async def remove(self, registry: str, by: str) -> None:
         """Forget the login of the registry. Raises InputError, NotFound."""
         named = parse_registry(registry)
-        told = say("act.registry_removed", registry=named)
+        told = say("did.registry_removed", registry=named)
         removing = audited(lambda c: remove_credential(c, named), lambda done: told if done else None)
         if not await self._ledger.write(removing):
             raise NotFound(f"there is no login for {named}", next_step="`sf admin registry ls` lists those there are")

@@ -13,8 +13,9 @@ from starforge_console.accounts.sign_in import Accounts, check_administrator, re
 from starforge_console.accounts.tokens import PERSONAL, Issued, make_personal_token
 from starforge_console.accounts.users import tell_token
 from starforge_console.clock import Clock
+from starforge_console.domain.roles import scopes_of_role
 from starforge_console.domain.tokens import hash_token
-from starforge_console.ledger.accounts import Account, NewToken, add_token, find_account, revoke_token
+from starforge_console.ledger.accounts import Account, NewToken, User, add_token, find_account, revoke_token
 from starforge_console.ledger.audit import Actor, Via, audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.tokens import (
@@ -91,6 +92,23 @@ class Sessions:
         account = await self._accounts.authenticate(f"Bearer {issued.text.reveal()}", caller.peer)
         return await self._open(account, say("way.link"), caller), issued
 
+    async def open_for(self, user: User, way: Said, caller: Caller, longest_s: float) -> Opened:
+        """A session of a user whom somebody else vouched for; it lives `longest_s` at most, however it is used."""
+        now = self._clock.now()
+        account = Account(
+            user_id=user.id,
+            user=user.name,
+            role=user.role,
+            active=user.active,
+            scopes=scopes_of_role(user.role),
+            expires_at=now + longest_s,
+        )
+        return await self._open(account, way, caller, ends_at=now + longest_s)
+
+    async def note_failure(self, way: Said, caller: Caller) -> None:
+        """Tell the audit log that somebody failed to sign in that way."""
+        await self._failures.note(way, caller.peer)
+
     async def find(self, text: str, *, extend: bool = True) -> Account | None:
         """Whose session this is, if it lives; `extend` says that its reader is here, so that it lives on."""
         session_hash, now = hash_token(text), self._clock.now()
@@ -104,7 +122,7 @@ class Sessions:
     async def close(self, text: str) -> None:
         """End a session; fine when it has ended."""
         now = self._clock.now()
-        told = say("act.signed_out")
+        told = say("did.signed_out")
         ending = audited(lambda c: revoke_token(c, hash_token(text), now), lambda done: told if done else None)
         await self._ledger.write(ending)
 
@@ -149,16 +167,16 @@ class Sessions:
             raise refuse_owner(account, say("act.revoke_token", token=token_id))
         now = self._clock.now()
         told = (
-            say("act.session_ended", token=token_id, user=owner.user)
+            say("did.session_ended", token=token_id, user=owner.user)
             if owner.kind == SESSION
-            else say("act.token_revoked", token=token_id, user=owner.user)
+            else say("did.token_revoked", token=token_id, user=owner.user)
         )
         hashes = await self._ledger.write(
             audited(lambda c: revoke_with_sessions(c, token_id, now), lambda done: told if done else None)
         )
         self._accounts.forget(hashes)
 
-    async def _open(self, account: Account, way: Said, caller: Caller) -> Opened:
+    async def _open(self, account: Account, way: Said, caller: Caller, ends_at: float | None = None) -> Opened:
         text, now = secrets.token_urlsafe(32), self._clock.now()
         kept = NewToken(
             user_id=account.user_id,
@@ -170,9 +188,10 @@ class Sessions:
             opened_by=account.token_id,
             peer=caller.peer,
             agent=caller.agent[:LONGEST_AGENT],
+            ends_at=ends_at,
         )
         actor = Actor(user=account.user, via=Via.PAGE, at=now, peer=caller.peer, token=account.token_id)
-        opening = audited(lambda c: add_token(c, kept, now), say("act.signed_in", way=way), by=actor)
+        opening = audited(lambda c: add_token(c, kept, now), say("did.signed_in", way=way), by=actor)
         await self._ledger.write(opening)
         return Opened(text=Secret(text), account=account)
 

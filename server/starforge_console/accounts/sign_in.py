@@ -75,7 +75,7 @@ class Accounts:
         """End the account's token, which is in `header`; this process refuses it from now on."""
         token_hash = hash_token(_parse_header(header))
         now = self._clock.now()
-        told = say("act.token_revoked", token=account.token_id or 0, user=account.user)
+        told = say("did.token_revoked", token=account.token_id or 0, user=account.user)
         revoking = audited(lambda c: revoke_token(c, token_hash, now), lambda done: told if done else None)
         await self._ledger.write(revoking)
         self._remembered.pop(token_hash, None)

@@ -25,7 +25,7 @@ MADE_HERE: Final = say("token.made_here")
 def create_user(ledger: Database, name: str, role: str, now: float) -> User:
     """A new active user. Raises InputError for a name that cannot be one, Conflict when it is taken."""
     check_user_name(name)
-    adding = audited(lambda c: add_user(c, name, role, now), say("act.user_added", user=name, role=role))
+    adding = audited(lambda c: add_user(c, name, role, now), say("did.user_added", user=name, role=role))
     return User(ledger.write_now(adding), name, role, active=True)
 
 
@@ -58,7 +58,7 @@ def check_user_name(name: str) -> None:
 def tell_role(person: Person, before: str) -> Said | None:
     """What the audit log says of a change of role; nothing where there was none."""
     user = person.user
-    return None if before == user.role else say("act.user_role", user=user.name, before=before, role=user.role)
+    return None if before == user.role else say("did.user_role", user=user.name, before=before, role=user.role)
 
 
 def tell_active(person: Person, changed: bool) -> Said | None:  # noqa: FBT001 - what the ledger's function gives
@@ -66,7 +66,7 @@ def tell_active(person: Person, changed: bool) -> Said | None:  # noqa: FBT001 -
     if not changed:
         return None
     name = person.user.name
-    return say("act.user_activated", user=name) if person.user.active else say("act.user_deactivated", user=name)
+    return say("did.user_activated", user=name) if person.user.active else say("did.user_deactivated", user=name)
 
 
 def find_first_admin(ledger: Database) -> User | None:
@@ -97,10 +97,10 @@ def issue_token(ledger: Database, user: User, scopes: Sequence[str], days: float
 def issue_sign_in_code(ledger: Database, user: User, now: float) -> Secret:
     """A code for the sign-in page, good once within an hour."""
     issued = make_sign_in_code(user.id, now)
-    ledger.write_now(audited(lambda c: add_token(c, issued.kept, now), say("act.link_made", user=user.name)))
+    ledger.write_now(audited(lambda c: add_token(c, issued.kept, now), say("did.link_made", user=user.name)))
     return issued.text
 
 
 def tell_token(token: int, user: str, scopes: Iterable[str], days: float) -> Said:
     """What the audit log says of a new token."""
-    return say("act.token_made", token=token, user=user, scopes=", ".join(sorted(scopes)), days=f"{days:g}")
+    return say("did.token_made", token=token, user=user, scopes=", ".join(sorted(scopes)), days=f"{days:g}")

@@ -23,6 +23,6 @@ def forget_unreadable(ledger: Database, vault: Vault, now: float, *, is_applied:
         note(f"{count} would be given up; nothing was changed: put vault-key back if there is a copy, or add --apply")
         return
     ledger.write_now(
-        audited(lambda c: drop_sealed(c, unreadable, now), say("act.secrets_forgotten", n=len(unreadable)))
+        audited(lambda c: drop_sealed(c, unreadable, now), say("did.secrets_forgotten", n=len(unreadable)))
     )
     note(f"{count} given up: their owners set secrets again and add webhooks anew, you set logins of registries again")

@@ -95,7 +95,7 @@ class OpeningHours:
         await self._check_name(of)
         kept = KeptWindow(of, window, goes_on=hours.goes_on)
         line = WindowLine(kept=kept, set_by=by, set_at=self._clock.now())
-        told = say("act.window_set", of=str(of), hours=f"{', '.join(hours.open)} ({hours.zone})")
+        told = say("did.window_set", of=str(of), hours=f"{', '.join(hours.open)} ({hours.zone})")
         await self._ledger.write(audited(lambda c: put_window(c, line), told))
         self._wakeups.notify(QUEUE)
         return self._look(line)
@@ -103,7 +103,7 @@ class OpeningHours:
     async def remove(self, of: WindowOf) -> None:
         """Let it run at any time. Raises NotFound where it has no window."""
         now = self._clock.now()
-        told = say("act.window_removed", of=str(of))
+        told = say("did.window_removed", of=str(of))
         removed, left = await self._ledger.write(
             audited(
                 lambda c: (remove_window(c, of, now), list_windows(c)),

@@ -128,7 +128,7 @@ class Administration:
         kept = await self._ledger.write(
             audited(
                 lambda c: add_join_token(c, new, now),
-                lambda made: say("act.join_token_made", token=made.id, fleet=fleet, uses=uses),
+                lambda made: say("did.join_token_made", token=made.id, fleet=fleet, uses=uses),
             )
         )
         return MintedToken(text=Secret(text), kept=kept)
@@ -141,12 +141,12 @@ class Administration:
     async def revoke_token(self, fleet: str, token_id: int) -> None:
         """Let nobody in any more with this token. Raises NotFound."""
         self.load_fleet(fleet)
-        told = say("act.join_token_revoked", token=token_id, fleet=fleet)
+        told = say("did.join_token_revoked", token=token_id, fleet=fleet)
         await self._ledger.write(audited(lambda c: revoke_join_token(c, fleet, token_id, self._clock.now()), told))
 
     async def drain(self, name: str, why: str) -> NodeRow:
         """Place nothing new on the node; what runs there stays. Raises NotFound, Conflict when it is lost or legacy."""
-        return await self._set_state(name, NodeState.DRAINING, why or DRAINED, say("act.node_drained", node=name))
+        return await self._set_state(name, NodeState.DRAINING, why or DRAINED, say("did.node_drained", node=name))
 
     async def drain_and_pause(self, name: str, why: str) -> tuple[NodeRow, Sequence[JobId]]:
         """The same, and what runs there is paused and goes on elsewhere by itself; gives the jobs that were asked now.
@@ -162,7 +162,7 @@ class Administration:
                     set_state(c, name, NodeState.DRAINING, why or DRAINED),
                     pause_holding(c, name, note, guard),
                 ),
-                lambda done: say("act.node_drained_paused", node=name, n=len(done[1])),
+                lambda done: say("did.node_drained_paused", node=name, n=len(done[1])),
             )
         )
         self._directory.note_row(row)
@@ -172,7 +172,7 @@ class Administration:
 
     async def undrain(self, name: str) -> NodeRow:
         """Place on the node again. Raises NotFound, Conflict when it is lost or legacy."""
-        return await self._set_state(name, NodeState.ACTIVE, "", say("act.node_undrained", node=name))
+        return await self._set_state(name, NodeState.ACTIVE, "", say("did.node_undrained", node=name))
 
     async def mark_lost(self, name: str, confirm: str) -> LostNode:
         """Declare the machine off, or cut from the storage: its attempts fail as `node_lost` and are run elsewhere.
@@ -193,7 +193,7 @@ class Administration:
             )
         guard = Guard(now=self._clock.now(), monotonic=self._clock.monotonic())
         lost = await self._ledger.write(
-            audited(lambda c: mark_lost(c, name, guard), lambda done: say("act.node_lost", node=name, n=len(done.jobs)))
+            audited(lambda c: mark_lost(c, name, guard), lambda done: say("did.node_lost", node=name, n=len(done.jobs)))
         )
         self._directory.note_row(lost.row)
         self._wakeups.notify(NODES, QUEUE, ENDINGS, BACKEND, *map(job_topic, lost.jobs))
@@ -203,7 +203,7 @@ class Administration:
     async def remove(self, name: str) -> NodeRow:
         """Take the node out of its fleet. Raises NotFound, Conflict when it is legacy or attempts live there."""
         self._require_registered(name)
-        told = say("act.node_removed", node=name)
+        told = say("did.node_removed", node=name)
         row = await self._ledger.write(audited(lambda c: remove_node(c, name, self._clock.now()), told))
         self._directory.note_row(row)
         self._wakeups.notify(NODES, QUEUE, BACKEND)
@@ -229,7 +229,7 @@ class Administration:
             raise Conflict(
                 f"attempt {attempt} is known", next_step=f"stop its job: sf job stop {attempt.split('-')[0]}"
             )
-        executor, told = self._fleets[row.fleet], say("act.unknown_ended", attempt=attempt, node=name)
+        executor, told = self._fleets[row.fleet], say("did.unknown_ended", attempt=attempt, node=name)
         await self._ledger.write(audited(lambda _: None, told))  # before the container hears of it
         await executor.fence(attempt)
         await executor.stop(attempt, UNKNOWN_GRACE_S)

@@ -60,7 +60,7 @@ class HardwareRegistry:
             raise Conflict(f"{name!r} is known already", why=f"its series is {built_in}, which nobody can change")
         known = self._find_added(name)
         added = AddedSeries(name=known or name, series=series, added_by=by, added_at=self._clock.now())
-        told = say("act.series_set", name=added.name, series=series)
+        told = say("did.series_set", name=added.name, series=series)
         await self._ledger.write(audited(lambda c: put_series(c, added), told))
         await self.load()
         return added
@@ -70,7 +70,7 @@ class HardwareRegistry:
         known = self._find_added(name)
         if known is None:
             raise NotFound(f"no administrator added a GPU named {name!r:.80}", next_step="built-in names stay")
-        told = say("act.series_removed", name=known)
+        told = say("did.series_removed", name=known)
         await self._ledger.write(audited(lambda c: remove_series(c, known), told))
         await self.load()
 

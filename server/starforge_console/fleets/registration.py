@@ -237,7 +237,7 @@ class Registration:
         return await self._ledger.write(
             audited(
                 lambda c: join_by_token(c, token, row, now),
-                lambda made: say("act.node_joined", node=made.name, fleet=made.fleet, peer=peer),
+                lambda made: say("did.node_joined", node=made.name, fleet=made.fleet, peer=peer),
                 by=Actor(user="", via=Via.NODE, at=now, peer=peer),
             )
         )

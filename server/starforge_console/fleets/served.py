@@ -79,7 +79,7 @@ class ServedFleets(Mapping[str, Executor]):
                 "there is a fleet of this host already", next_step="make one of kind node, and let machines join it"
             )
         executor = self._build(fleet)
-        told = say("act.fleet_made", fleet=fleet.name, kind=fleet.kind)
+        told = say("did.fleet_made", fleet=fleet.name, kind=fleet.kind)
         await self._ledger.write(audited(lambda c: add_fleet(c, fleet, self._clock.now()), told))
         await executor.start(lambda: self._wakeups.notify(BACKEND, QUEUE))
         self._executors[fleet.name], self._fleets[fleet.name] = executor, fleet
@@ -90,7 +90,7 @@ class ServedFleets(Mapping[str, Executor]):
 
         Raises NotFound.
         """
-        told = say("act.fleet_limit_required", fleet=name) if requires else say("act.fleet_limit_released", fleet=name)
+        told = say("did.fleet_limit_required", fleet=name) if requires else say("did.fleet_limit_released", fleet=name)
         await self._ledger.write(audited(lambda c: require_limit(c, name, requires=requires), told))
         _log.info("what a fleet takes was changed", fleet=name, only_with_a_time_limit=requires, by=by)
         self._fleets[name] = replace(self._fleets[name], requires_limit=requires)
@@ -104,7 +104,7 @@ class ServedFleets(Mapping[str, Executor]):
             Conflict: jobs, nodes or attempts are left; it says how many.
 
         """
-        told = say("act.fleet_deleted", fleet=name)
+        told = say("did.fleet_deleted", fleet=name)
         await self._ledger.write(audited(lambda c: delete_fleet(c, name, self._clock.now()), told))
         self._fleets.pop(name, None)
         executor = self._executors.pop(name, None)

@@ -70,7 +70,7 @@ class JobControl:
         note = request.note or say("note.stopped_by", user=account.user)
         wished = Wish(desired=DesiredState.STOP, grace_s=request.grace_s, note=note)
         guard = Guard(now=self.clock.now(), monotonic=self.clock.monotonic())
-        told = tell_if_other(account, record, say("act.job_stopped", job=job_id, user=record.user))
+        told = tell_if_other(account, record, say("did.job_stopped", job=job_id, user=record.user))
         await self.ledger.write(audited(lambda c: wish(c, JobId(job_id), wished, guard), lambda _: told))
         self.wakeups.notify(job_topic(job_id), BACKEND, QUEUE)
 
@@ -103,7 +103,7 @@ class JobControl:
         check_owner(account, record.user_id, say("act.delete_job", job=job_id))
         if has_ended_for_good(record.state, record.retry_at):
             await self._clean_up_now(JobId(job_id))
-        told = tell_if_other(account, record, say("act.job_deleted", job=job_id, user=record.user))
+        told = tell_if_other(account, record, say("did.job_deleted", job=job_id, user=record.user))
         async with self.one_by_one.of(job_id):
             await self._delete(JobId(job_id), told)
         self.wakeups.notify(job_topic(job_id), DELETIONS, QUEUE)  # a quota of storage may have room now

@@ -40,7 +40,7 @@ class MaintenanceControl:
         begun, asked = await self.ledger.write(
             audited(
                 lambda c: begin_maintenance(c, by, reason, guard),
-                lambda done: say("act.maintenance_begun", n=len(done[1])),
+                lambda done: say("did.maintenance_begun", n=len(done[1])),
             )
         )
         self.wakeups.notify(BACKEND, QUEUE, *map(job_topic, asked))
@@ -48,7 +48,7 @@ class MaintenanceControl:
 
     async def end(self) -> None:
         """Let jobs start again; those that were paused for it are queued at once. Fine when there is none."""
-        told = say("act.maintenance_ended")
+        told = say("did.maintenance_ended")
         ended = await self.ledger.write(audited(end_maintenance, lambda done: None if done is None else told))
         self.wakeups.notify(QUEUE)
         if ended is not None:

@@ -37,8 +37,8 @@ class QueuePlaces:
 def _tell(job_id: str, to: QueueMove) -> Said:
     match to:
         case "first":
-            return say("act.queue_first", job=job_id)
+            return say("did.queue_first", job=job_id)
         case "last":
-            return say("act.queue_last", job=job_id)
+            return say("did.queue_last", job=job_id)
         case "release":
-            return say("act.queue_release", job=job_id)
+            return say("did.queue_release", job=job_id)

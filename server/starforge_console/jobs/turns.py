@@ -57,7 +57,7 @@ class JobTurns:
             raise ProgressAtRisk(say("fault.at_risk", job=job_id), why=loss.said, next_step=say("fault.at_risk_next"))
         note = request.note or say("note.paused_by", user=account.user)
         wished = Wish(desired=DesiredState.PAUSE, grace_s=request.grace_s, note=note)
-        told = tell_if_other(account, record, say("act.job_paused", job=job_id, user=record.user))
+        told = tell_if_other(account, record, say("did.job_paused", job=job_id, user=record.user))
         await self.ledger.write(audited(lambda c: wish(c, JobId(job_id), wished, self._guard()), lambda _: told))
         self._notify(job_id)
 
@@ -73,7 +73,7 @@ class JobTurns:
         """
         record = await self._check(account, job_id, say("act.resume_job", job=job_id))
         note = request.note or say("note.resumed_by", user=account.user)
-        told = tell_if_other(account, record, say("act.job_resumed", job=job_id, user=record.user))
+        told = tell_if_other(account, record, say("did.job_resumed", job=job_id, user=record.user))
         await self.ledger.write(audited(lambda c: wish_resume(c, JobId(job_id), self._guard(), note), lambda _: told))
         self._notify(job_id)
 
@@ -101,7 +101,7 @@ class JobTurns:
             record = await self._check(account, job_id, say("act.retry_job", job=job_id))
             retries = (await self._load_spec(job_id)).spec.lifecycle.retries
             note = request.note or say("note.retried_by", user=account.user)
-            told = tell_if_other(account, record, say("act.job_retried", job=job_id, user=record.user))
+            told = tell_if_other(account, record, say("did.job_retried", job=job_id, user=record.user))
             await self.ledger.write(
                 audited(lambda c: wish_retry(c, JobId(job_id), retries, self._guard(), note), lambda _: told)
             )

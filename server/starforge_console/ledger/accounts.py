@@ -59,6 +59,8 @@ class NewToken:
     """The token that a page session was opened with."""
     peer: str | None = None
     agent: str | None = None
+    ends_at: float | None = None
+    """A page session is not kept alive beyond that; None: its token bounds it."""
 
 
 def add_user(connection: Connection, name: str, role: str, now: float) -> int:
@@ -73,6 +75,12 @@ def add_user(connection: Connection, name: str, role: str, now: float) -> int:
 def find_user(connection: Connection, name: str) -> int | None:
     """The id of the user of that name, if there is one."""
     return connection.execute(select(users.c.id).where(users.c.name == name)).scalar()
+
+
+def load_user(connection: Connection, user_id: int) -> User:
+    """The user with this id, which is known to be one's."""
+    columns = (users.c.id, users.c.name, users.c.role, users.c.active)
+    return User(*connection.execute(select(*columns).where(users.c.id == user_id)).one())
 
 
 def list_users(connection: Connection) -> Sequence[User]:
@@ -95,7 +103,8 @@ def add_token(connection: Connection, token: NewToken, now: float) -> int:
             opened_by=token.opened_by,
             peer=token.peer,
             agent=token.agent,
-            used_at=now if token.opened_by is not None else None,
+            used_at=now if token.peer is not None else None,
+            ends_at=token.ends_at,
         )
     )
     (token_id,) = result.inserted_primary_key or (None,)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Select, insert, select
 from starforge.said.sentence import Said, read_said, write_said
 from starforge_console.ledger.audit_table import audit
 
-PREFIX: Final = "act."
+PREFIX: Final = "did."
 """How the codes of acts begin."""
 
 T = TypeVar("T")

@@ -86,6 +86,8 @@ tokens = Table(
     Column("peer", Text),
     Column("agent", Text),
     Column("used_at", Float),
+    # A session that an identity provider opened is not kept alive beyond that.
+    Column("ends_at", Float),
 )
 
 user_secrets = Table(

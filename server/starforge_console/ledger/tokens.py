@@ -91,11 +91,11 @@ def revoke_with_sessions(connection: Connection, token_id: int, now: float) -> l
 
 
 def extend_session(connection: Connection, session_hash: str, now: float, expires_at: float) -> None:
-    """Let a session that is used live until `expires_at`, but not for longer than the token that opened it."""
+    """Let a session that is used live until `expires_at`, but not for longer than its own end and its token's."""
     opener = select(tokens.c.opened_by).where(tokens.c.hash == session_hash).scalar_subquery()
     latest = connection.execute(select(tokens.c.expires_at).where(tokens.c.id == opener)).scalar()
-    if latest is not None:
-        expires_at = min(expires_at, float(latest))
+    ends_at = connection.execute(select(tokens.c.ends_at).where(tokens.c.hash == session_hash)).scalar()
+    expires_at = min([expires_at, *(float(one) for one in (latest, ends_at) if one is not None)])
     connection.execute(
         update(tokens)
         .where(tokens.c.hash == session_hash, tokens.c.revoked_at.is_(None))

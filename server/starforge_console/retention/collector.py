@@ -159,7 +159,7 @@ class Collector:
     async def hold(self, by: str, why: str, for_s: float) -> Hold:
         """Remove nothing for `for_s` seconds, in place of any other hold; waits until a pass under way has ended."""
         hold = Hold(until=self._parts.clock.now() + min(for_s, LONGEST_HOLD_S), by=by, why=why)
-        told = say("act.retention_held", hours=f"{(hold.until - self._parts.clock.now()) / 3600:g}")
+        told = say("did.retention_held", hours=f"{(hold.until - self._parts.clock.now()) / 3600:g}")
         await self._parts.ledger.write(audited(lambda c: write_hold(c, hold), told))
         async with self._turn:
             _log.info("held", by=by, reason=why, until=hold.until)
@@ -167,7 +167,7 @@ class Collector:
 
     async def release(self, by: str) -> None:
         """Let the collector go on; fine when nobody holds it."""
-        await self._parts.ledger.write(audited(lambda c: write_hold(c, None), say("act.retention_released")))
+        await self._parts.ledger.write(audited(lambda c: write_hold(c, None), say("did.retention_released")))
         _log.info("released", by=by)
 
     async def _collect(self, by: str) -> Outcome:
@@ -191,7 +191,7 @@ class Collector:
             await parts.ledger.write(lambda c: write_last_run(c, run))
             _log.info("collected", by=by or "itself", removed=run.removed, bytes=run.bytes, failed=run.failed)
         if by:
-            told = say("act.retention_collected", n=len(outcome.items))
+            told = say("did.retention_collected", n=len(outcome.items))
             await parts.ledger.write(audited(lambda _: None, told))
         return outcome
 

@@ -12,6 +12,7 @@ from starforge.containers.settings import GpuRuntime, find_secrets_root
 from starforge.contract.launch import Secret
 from starforge_console.errors import SettingsError
 from starforge_console.settings.group import Group
+from starforge_console.settings.oidc import OidcSettings
 from starforge_console.settings.registries import RegistrySettings
 from starforge_console.settings.retention import RetentionSettings
 from starforge_console.settings.webhooks import WebhookSettings
@@ -265,6 +266,7 @@ class ConsoleSettings:
     registry: RegistrySettings = field(default_factory=RegistrySettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     webhooks: WebhookSettings = field(default_factory=WebhookSettings)
+    oidc: OidcSettings = field(default_factory=OidcSettings)
 
     @property
     def data_roots(self) -> tuple[Path, ...]:
@@ -290,6 +292,7 @@ GROUPS = (
     PolicySettings,
     RetentionSettings,
     WebhookSettings,
+    OidcSettings,
     LogSettings,
 )
 
@@ -307,8 +310,9 @@ def load_settings() -> ConsoleSettings:
     log, node = _load_group(LogSettings, faults), _load_group(NodeSettings, faults)
     hub, registry = _load_group(HubSettings, faults), _load_group(RegistrySettings, faults)
     retention, webhooks = _load_group(RetentionSettings, faults), _load_group(WebhookSettings, faults)
+    oidc = _load_group(OidcSettings, faults)
     if faults or not (
-        paths and http and local and policy and log and node and hub and registry and retention and webhooks
+        paths and http and local and policy and log and node and hub and registry and retention and webhooks and oidc
     ):
         raise SettingsError(
             f"{len(faults)} settings cannot be used" if len(faults) != 1 else "a setting cannot be used",
@@ -326,6 +330,7 @@ def load_settings() -> ConsoleSettings:
         registry=registry,
         retention=retention,
         webhooks=webhooks,
+        oidc=oidc,
     )
     if settings.paths.storage_root is None:
         raise _no_storage_root()
@@ -372,7 +377,9 @@ def _load_group(group: type[SettingsT], faults: list[str]) -> SettingsT | None:
     try:
         return group()
     except ValidationError as error:
-        faults += [f"FORGE_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors()]
+        faults += [
+            ": ".join([*(f"FORGE_{one}".upper() for one in fault["loc"][:1]), fault["msg"]]) for fault in error.errors()
+        ]
         return None
 
 

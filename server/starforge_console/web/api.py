@@ -24,6 +24,7 @@ from starforge_console.web import (
     lineage,
     log_lines,
     maintenance,
+    oidc,
     ops,
     people,
     queue,
@@ -125,6 +126,7 @@ def _build_app() -> FastAPI:
     app.include_router(install.router)
     handle_errors(app)
     app.include_router(signin.router)
+    app.include_router(oidc.router)
     add_page_routes(app)
     app.add_middleware(BodyGuard)
     app.add_middleware(HeadAnswers)

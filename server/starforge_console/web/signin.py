@@ -10,8 +10,8 @@ from starforge_console.accounts.sessions import Caller
 from starforge_console.accounts.tokens import PERSONAL_DAYS
 from starforge_console.errors import status_of
 from starforge_console.web.deps import peer_of
-from starforge_console.web.pages.services import Pages
-from starforge_console.web.pages.visit import FIRST_PAGE, SESSION_COOKIE, Anybody, load_form, safe_path, text_of
+from starforge_console.web.pages.services import Pages, PageServices
+from starforge_console.web.pages.visit import FIRST_PAGE, SESSION_COOKIE, Anybody, Visit, load_form, safe_path, text_of
 
 LONGEST_TOKEN: Final = 200
 
@@ -25,8 +25,7 @@ async def show_sign_in(pages: Pages, visit: Anybody, next: Next = FIRST_PAGE, en
     """The form that takes a personal token."""
     if visit.account is not None:
         return _go(safe_path(next))
-    notice = "signin.ended" if ended else ""
-    return pages.look.page(visit, "signin.html", after=safe_path(next), notice=notice, fault="")
+    return show_form(pages, visit, after=safe_path(next), notice="signin.ended" if ended else "")
 
 
 @router.post("/signin")
@@ -39,7 +38,7 @@ async def sign_in(pages: Pages, visit: Anybody, request: Request) -> Response:
         opened = await pages.sessions.open_with_token(token, caller_of(request))
     except StarForgeError as error:
         fault = "signin.busy" if isinstance(error, Busy) else "signin.refused"
-        return pages.look.page(visit, "signin.html", status_of(error), after=after, notice="", fault=fault)
+        return show_form(pages, visit, status_of(error), after=after, fault=fault)
     answer = _go(after)
     visit.sign_in(opened.text.reveal(), opened.account)
     visit.keep(answer)
@@ -75,6 +74,22 @@ async def sign_out(pages: Pages, visit: Anybody, request: Request) -> Response:
     answer = _go("/signin")
     answer.delete_cookie(SESSION_COOKIE, httponly=True, samesite="lax", secure=visit.secure)
     return answer
+
+
+def show_form(  # noqa: PLR0913 - one parameter for each thing that the page may say
+    pages: PageServices,
+    visit: Visit,
+    status: int = 200,
+    *,
+    after: str = FIRST_PAGE,
+    notice: str = "",
+    fault: str = "",
+    provider_fault: StarForgeError | None = None,
+) -> Response:
+    """The sign-in page, with what it has to say."""
+    provider = pages.oidc.name if pages.oidc.is_set else ""
+    said = {"after": after, "notice": notice, "fault": fault, "provider_fault": provider_fault}
+    return pages.look.page(visit, "signin.html", status, provider=provider, **said)
 
 
 def caller_of(request: Request) -> Caller:

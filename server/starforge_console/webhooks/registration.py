@@ -75,7 +75,7 @@ class Webhooks:
         kept = await self._ledger.write(
             audited(
                 lambda c: add_webhook(c, new, WEBHOOKS_OF_A_USER, now),
-                lambda made: say("act.webhook_added", webhook=made.id, host=host, jobs=made.jobs),
+                lambda made: say("did.webhook_added", webhook=made.id, host=host, jobs=made.jobs),
             )
         )
         _log.info("a webhook was added", user=account.user, webhook=kept.id, host=host)
@@ -100,14 +100,14 @@ class Webhooks:
     async def remove(self, account: Account, webhook_id: int) -> None:
         """Forget one. Raises NotFound and Forbidden."""
         hook = await self._load(account, webhook_id)
-        told = say("act.webhook_removed", webhook=hook.id, user=hook.user)
+        told = say("did.webhook_removed", webhook=hook.id, user=hook.user)
         await self._ledger.write(audited(lambda c: drop_webhook(c, hook.id), told))
         _log.info("a webhook was removed", user=account.user, webhook=hook.id)
 
     async def enable(self, account: Account, webhook_id: int) -> tuple[Webhook, Sequence[Delivery]]:
         """Tell one again that was switched off, from now on; gives it as `show` does. Raises NotFound and Forbidden."""
         hook = await self._load(account, webhook_id)
-        told = say("act.webhook_enabled", webhook=hook.id, user=hook.user)
+        told = say("did.webhook_enabled", webhook=hook.id, user=hook.user)
         await self._ledger.write(audited(lambda c: enable_webhook(c, hook.id), told))
         self._wakeups.notify(WEBHOOKS)
         return await self.show(account, webhook_id)

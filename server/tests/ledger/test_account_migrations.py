@@ -51,7 +51,7 @@ def test_users_and_tokens_of_before_may_do_what_they_might_and_the_audit_log_beg
         token, session = ledger.read_now(lambda c: list_tokens(c, ("personal", "session"), 2.0))[::-1]
         assert (session.opened_by, session.peer, session.agent, session.used_at) == (1, None, None, None)
         assert token.label == "laptop"
-        ledger.write_now(audited(lambda _: None, say("act.signed_out")))
+        ledger.write_now(audited(lambda _: None, say("did.signed_out")))
         assert [one.number for one in ledger.read_now(lambda c: list_acts(c, Asked(), 10))] == [1]
     finally:
         ledger.close()

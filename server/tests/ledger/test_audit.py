@@ -23,7 +23,7 @@ def add_bob(connection: Connection) -> int:
 
 
 def told(user: str = "bob") -> Said:
-    return say("act.user_added", user=user, role="member")
+    return say("did.user_added", user=user, role="member")
 
 
 def test_an_act_and_its_entry_are_one_transaction(tmp_path: Path) -> None:

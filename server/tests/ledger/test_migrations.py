@@ -16,6 +16,8 @@ from server.tests.ledger.builders import open_ledger, queued, submit
 from starforge_console.domain.points import Columns
 from starforge_console.ledger import (
     audit_table,
+    device_tables,
+    identity_table,
     kept_tables,
     share_tables,
     sweep_tables,
@@ -30,6 +32,7 @@ from starforge_console.ledger.steps import load_steps
 _LATER_TABLES = (
     audit_table.audit,
     device_tables.device_codes,
+    identity_table.identities,
     *(tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages),
     *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets, kept_tables.removals),
     *(
@@ -136,7 +139,7 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
                 ),
                 "events": ("note_said",),
                 "users": ("team",),
-                "tokens": ("peer", "agent", "used_at"),
+                "tokens": ("peer", "agent", "used_at", "ends_at"),
                 "fleets": ("requires_limit",),
                 "attempts": ("series", "capsule_digest", "runner_digest", "image_digest"),
             }

@@ -21,6 +21,22 @@ def build_people() -> list[BaseModel]:
         what="put ann into team vision",
         values={"user": "ann", "team": "vision"},
     )
+    return [
+        user,
+        people.UserList(items=(user,)),
+        people.AddUser(name="ann", role="member"),
+        people.SetRole(role="operator"),
+        people.SetActive(active=False),
+        people.SetTeam(team="vision"),
+        people.SetQuota(gpus=8, series=("h100",)),
+        *_build_sign_ins(),
+        entry,
+        audit.AuditList(items=(entry,), next=None),
+    ]
+
+
+def _build_sign_ins() -> list[BaseModel]:
+    """The messages about tokens, sessions and codes."""
     token = tokens.TokenView(
         id=3,
         kind="session",
@@ -43,20 +59,11 @@ def build_people() -> list[BaseModel]:
         interval=5,
     )
     return [
-        user,
-        people.UserList(items=(user,)),
-        people.AddUser(name="ann", role="member"),
-        people.SetRole(role="operator"),
-        people.SetActive(active=False),
-        people.SetTeam(team="vision"),
-        people.SetQuota(gpus=8, series=("h100",)),
         token,
         tokens.TokenList(items=(token,)),
         tokens.OthersEnded(ended=2),
-        device.BeginDevice(client_id="sf on laptop"),
+        device.BeginDevice(client_id="ann at laptop"),
         begun,
         device.PollDevice(device_code="a" * 43),
         device.DeviceToken(access_token="sfp_" + "a" * 43, expires_in=7_776_000, scope="read submit"),
-        entry,
-        audit.AuditList(items=(entry,), next=None),
     ]

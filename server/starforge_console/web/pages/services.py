@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from starforge_console.accounts.device import DeviceSignIn
+from starforge_console.accounts.oidc import OidcSignIn
 from starforge_console.accounts.sessions import Sessions
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.pages.assets import load_assets
@@ -20,6 +21,7 @@ class PageServices:
 
     sessions: Sessions
     devices: DeviceSignIn
+    oidc: OidcSignIn
     look: Look
     hub: Hub
     seats: Room
@@ -29,6 +31,7 @@ def build_page_services(services: ApiServices) -> PageServices:
     """The pages' own services over those of the API."""
     return PageServices(
         devices=DeviceSignIn(services.ledger, services.clock),
+        oidc=OidcSignIn(services.ledger, services.clock, services.settings.oidc, services.settings.http.public_url),
         sessions=Sessions(services.ledger, services.clock, services.accounts),
         look=Look(load_assets(), services.settings.http.public_url),
         hub=Hub(),

@@ -1,0 +1,155 @@
+"""Signing in through an identity provider: authorization code with PKCE, state and nonce (OpenID Connect Core)."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starforge.contract.launch import Secret
+from starforge_console.accounts.oidc_provider import Exchange, Provider
+from starforge_console.accounts.users import check_user_name
+from starforge_console.clock import Clock
+from starforge_console.domain.roles import Role
+from starforge_console.errors import Forbidden, ProviderRefused
+from starforge_console.ledger.accounts import User
+from starforge_console.ledger.audit import Actor, Via
+from starforge_console.ledger.database import Database
+from starforge_console.ledger.identities import Identity, Welcome, sign_in_identity
+from starforge_console.settings.oidc import OidcSettings
+
+CALLBACK: Final = "/oidc/callback"
+JOURNEY_S: Final = 600
+"""How long somebody may take at the provider."""
+_LONGEST_COOKIE: Final = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Where the browser is sent, and what it is to bring back beside that, out of reach of scripts."""
+
+    address: str
+    luggage: Secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """What the browser brought back: the parameters of its address, and the luggage that it was sent away with."""
+
+    code: str
+    state: str
+    issuer: str
+    error: str
+    luggage: str
+
+
+class OidcSignIn:
+    """The sign-ins of one console through its provider; belongs to one event loop."""
+
+    def __init__(self, ledger: Database, clock: Clock, settings: OidcSettings, public_url: str) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._settings = settings
+        self._redirect_uri = public_url.rstrip("/") + CALLBACK
+        self._provider = Provider(settings, clock)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a provider."""
+        return self._settings.is_set
+
+    @property
+    def name(self) -> str:
+        """What the provider is called on pages."""
+        return self._settings.oidc_name
+
+    @property
+    def longest_s(self) -> float:
+        """How long a session lives at most that was opened so."""
+        return self._settings.oidc_session_h * 3600
+
+    async def depart(self, after: str) -> Departure:
+        """Send somebody to the provider; `after` is where they wanted to go. Raises Unavailable, ProviderRefused."""
+        endpoints = await self._provider.load_endpoints()
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        asked = {
+            "response_type": "code",
+            "client_id": self._settings.oidc_client_id,
+            "redirect_uri": self._redirect_uri,
+            "scope": self._settings.oidc_scopes,
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        luggage = {"state": state, "nonce": nonce, "verifier": verifier, "after": after[:1000], "at": self._clock.now()}
+        joint = "&" if "?" in endpoints.authorization else "?"
+        packed = base64.urlsafe_b64encode(json.dumps(luggage).encode()).decode()
+        return Departure(endpoints.authorization + joint + urlencode(asked), Secret(packed))
+
+    async def arrive(self, arrival: Arrival, peer: str) -> tuple[User, str]:
+        """The user who came back, and where they wanted to go.
+
+        Raises:
+            ProviderRefused: this browser was not sent there lately, or the provider's word cannot be taken.
+            Forbidden: nobody here is, or may be, whoever signed in there; or the user was deactivated.
+            Unavailable: the provider does not answer.
+
+        """
+        luggage = self._unpack(arrival)
+        endpoints = await self._provider.load_endpoints()
+        if (arrival.issuer or endpoints.sends_issuer) and arrival.issuer != self._settings.oidc_issuer:
+            raise ProviderRefused("the answer is not from the provider that is set")
+        if arrival.error or not arrival.code:
+            raise ProviderRefused("the provider did not sign you in", why=arrival.error[:100] or "it gave no code")
+        exchange = Exchange(
+            code=arrival.code,
+            redirect_uri=self._redirect_uri,
+            verifier=luggage["verifier"],
+            nonce=luggage["nonce"],
+        )
+        identity = self._read_identity(await self._provider.fetch_claims(exchange))
+        user = await self._meet(identity, peer)
+        if not user.active:
+            raise Forbidden(f"the user {user.name} is deactivated", next_step="ask an administrator")
+        return user, luggage["after"]
+
+    def _unpack(self, arrival: Arrival) -> Mapping[str, str]:
+        """What this browser was sent away with, if the answer is to that."""
+        try:
+            luggage = json.loads(base64.urlsafe_b64decode(arrival.luggage[:_LONGEST_COOKIE].encode()))
+            began_at = float(luggage["at"])
+            texts = {name: str(luggage[name]) for name in ("state", "nonce", "verifier", "after")}
+        except (binascii.Error, ValueError, TypeError, KeyError) as error:
+            what = "this browser began no sign-in"
+            raise ProviderRefused(what, next_step="begin again on the sign-in page") from error
+        if not hmac.compare_digest(texts["state"].encode(), arrival.state.encode()):
+            raise ProviderRefused("the answer is to another sign-in", next_step="begin again on the sign-in page")
+        if not 0 <= self._clock.now() - began_at <= JOURNEY_S:
+            raise ProviderRefused("the sign-in took too long", next_step="begin again on the sign-in page")
+        return texts
+
+    def _read_identity(self, claims: Mapping[str, Any]) -> Identity:
+        claim = self._settings.oidc_user_claim
+        value = claims.get(claim)
+        if not isinstance(value, str) or not value:
+            next_step = "have the administrator choose another FORGE_OIDC_USER_CLAIM"
+            raise ProviderRefused(f"the provider does not say your {claim}", next_step=next_step)
+        if claim == "email" and claims.get("email_verified") is not True:
+            raise ProviderRefused("the provider has not verified your address", next_step="verify it there first")
+        name = re.sub("@.*", "", value.strip().lower())
+        check_user_name(name)
+        return Identity(self._settings.oidc_issuer, str(claims["sub"]), name)
+
+    async def _meet(self, identity: Identity, peer: str) -> User:
+        now, wanted = self._clock.now(), self._settings.oidc_new_users
+        welcome = Welcome(self._settings.oidc_match == "name", None if wanted == "none" else Role(wanted))
+        actor = Actor(user=identity.name, via=Via.PAGE, at=now, peer=peer)
+        return await self._ledger.write(lambda c: sign_in_identity(c, identity, welcome, actor))

@@ -1,0 +1,76 @@
+"""Whom an identity provider's people are here, in the ledger."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select
+
+from starforge.said.sentence import say
+from starforge_console.domain.roles import Role
+from starforge_console.errors import Forbidden
+from starforge_console.ledger.accounts import User, add_user, find_user, load_user
+from starforge_console.ledger.audit import Actor, write_act
+from starforge_console.ledger.identity_table import identities
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Somebody at a provider. Issuer and subject never pass to anybody else; `name` is what they are called there."""
+
+    issuer: str
+    subject: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """Who may sign in for the first time: a user of that name, a new user in that role."""
+
+    matches_names: bool
+    new_role: Role | None
+
+
+def find_identity(connection: Connection, issuer: str, subject: str) -> User | None:
+    """The user that this is, if they have signed in before."""
+    mine = (identities.c.issuer == issuer) & (identities.c.subject == subject)
+    user_id = connection.execute(select(identities.c.user_id).where(mine)).scalar()
+    return None if user_id is None else load_user(connection, int(user_id))
+
+
+def sign_in_identity(connection: Connection, identity: Identity, welcome: Welcome, actor: Actor) -> User:
+    """The user that this is; one who comes for the first time is matched by name or added, as `welcome` says.
+
+    The audit log tells of both. Raises Forbidden where neither may be, or the name is somebody else's.
+    """
+    known = find_identity(connection, identity.issuer, identity.subject)
+    if known is not None:
+        return known
+    user_id = find_user(connection, identity.name)
+    if user_id is None:
+        user_id = _add(connection, identity, welcome, actor)
+    elif not welcome.matches_names or _is_linked(connection, user_id):
+        raise Forbidden(
+            f"the name {identity.name!r:.80} belongs to another user here",
+            why="it is not the one who signs in from the identity provider",
+            next_step="ask an administrator",
+        )
+    values = {"issuer": identity.issuer, "subject": identity.subject, "user_id": user_id, "linked_at": actor.at}
+    connection.execute(insert(identities).values(**values))
+    told = say("did.identity_linked", user=identity.name, subject=identity.subject, issuer=identity.issuer)
+    write_act(connection, actor, told)
+    return load_user(connection, user_id)
+
+
+def _add(connection: Connection, identity: Identity, welcome: Welcome, actor: Actor) -> int:
+    if welcome.new_role is None:
+        raise Forbidden(
+            f"there is no user {identity.name!r:.80} here",
+            why="this console adds nobody who comes from the identity provider",
+            next_step="ask an administrator to add you",
+        )
+    user_id = add_user(connection, identity.name, welcome.new_role.value, actor.at)
+    write_act(connection, actor, say("did.user_added", user=identity.name, role=welcome.new_role.value))
+    return user_id
+
+
+def _is_linked(connection: Connection, user_id: int) -> bool:
+    return connection.execute(select(identities.c.issuer).where(identities.c.user_id == user_id)).first() is not None

@@ -14,6 +14,7 @@ from starforge.said.faults import FAULTS
 from starforge.said.nodes import NODES
 from starforge.said.progress import PROGRESS
 from starforge.said.refusals import REFUSALS
+from starforge.said.sign_ins import SIGN_INS
 from starforge.said.waits import WAITS
 
 LISTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -26,6 +27,6 @@ LISTS: Final[Mapping[str, str]] = MappingProxyType(
 """What stands between the parts of a list."""
 
 MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
-    {**WAITS, **NODES, **PROGRESS, **EXITS, **ADMISSION, **REFUSALS, **FAULTS, **ACTS}
+    {**WAITS, **NODES, **PROGRESS, **EXITS, **ADMISSION, **REFUSALS, **FAULTS, **SIGN_INS, **ACTS}
 )
 """The sentence of each code; what stands in braces is a value."""

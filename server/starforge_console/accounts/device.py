@@ -110,7 +110,7 @@ class DeviceSignIn:
 
         """
         if not scopes <= account.scopes:
-            raise InputError("more was to be granted than this session may do", next_step="leave that out")
+            raise InputError(say("fault.grants_too_much"), next_step=say("fault.leave_out"))
         return await self._decide(account, typed, (scopes, days))
 
     async def deny(self, account: Account, typed: str) -> DeviceRequest:
@@ -177,9 +177,7 @@ class DeviceSignIn:
     def _no_such_code(self, account: Account) -> NotFound:
         self._guesses.count_failure(_guesser(account), self._clock.monotonic())
         return NotFound(
-            "no sign-in shows this code now",
-            why="it is mistyped, was used, or is older than 10 minutes",
-            next_step="look at the terminal again, or run 'sf login' again",
+            say("fault.no_such_code"), why=say("fault.no_such_code_why"), next_step=say("fault.no_such_code_next")
         )
 
     def _check_pace(self, device_hash: str) -> None:

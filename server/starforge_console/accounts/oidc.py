@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from starforge.contract.launch import Secret
+from starforge.said.sentence import say
 from starforge_console.accounts.oidc_provider import Exchange, Provider
 from starforge_console.accounts.users import check_user_name
 from starforge_console.clock import Clock
@@ -106,9 +107,9 @@ class OidcSignIn:
         luggage = self._unpack(arrival)
         endpoints = await self._provider.load_endpoints()
         if (arrival.issuer or endpoints.sends_issuer) and arrival.issuer != self._settings.oidc_issuer:
-            raise ProviderRefused("the answer is not from the provider that is set")
+            raise ProviderRefused(say("fault.other_provider"))
         if arrival.error or not arrival.code:
-            raise ProviderRefused("the provider did not sign you in", why=arrival.error[:100] or "it gave no code")
+            raise ProviderRefused(say("fault.provider_no"), why=arrival.error[:100])
         exchange = Exchange(
             code=arrival.code,
             redirect_uri=self._redirect_uri,
@@ -118,7 +119,7 @@ class OidcSignIn:
         identity = self._read_identity(await self._provider.fetch_claims(exchange))
         user = await self._meet(identity, peer)
         if not user.active:
-            raise Forbidden(f"the user {user.name} is deactivated", next_step="ask an administrator")
+            raise Forbidden(say("fault.deactivated", name=user.name), next_step=say("fault.ask_administrator"))
         return user, luggage["after"]
 
     def _unpack(self, arrival: Arrival) -> Mapping[str, str]:
@@ -128,22 +129,21 @@ class OidcSignIn:
             began_at = float(luggage["at"])
             texts = {name: str(luggage[name]) for name in ("state", "nonce", "verifier", "after")}
         except (binascii.Error, ValueError, TypeError, KeyError) as error:
-            what = "this browser began no sign-in"
-            raise ProviderRefused(what, next_step="begin again on the sign-in page") from error
+            raise ProviderRefused(say("fault.no_journey"), next_step=say("fault.begin_anew")) from error
         if not hmac.compare_digest(texts["state"].encode(), arrival.state.encode()):
-            raise ProviderRefused("the answer is to another sign-in", next_step="begin again on the sign-in page")
+            raise ProviderRefused(say("fault.other_journey"), next_step=say("fault.begin_anew"))
         if not 0 <= self._clock.now() - began_at <= JOURNEY_S:
-            raise ProviderRefused("the sign-in took too long", next_step="begin again on the sign-in page")
+            raise ProviderRefused(say("fault.journey_late"), next_step=say("fault.begin_anew"))
         return texts
 
     def _read_identity(self, claims: Mapping[str, Any]) -> Identity:
         claim = self._settings.oidc_user_claim
         value = claims.get(claim)
         if not isinstance(value, str) or not value:
-            next_step = "have the administrator choose another FORGE_OIDC_USER_CLAIM"
-            raise ProviderRefused(f"the provider does not say your {claim}", next_step=next_step)
+            next_step = say("fault.provider_no_claim_next")
+            raise ProviderRefused(say("fault.provider_no_claim", claim=claim), next_step=next_step)
         if claim == "email" and claims.get("email_verified") is not True:
-            raise ProviderRefused("the provider has not verified your address", next_step="verify it there first")
+            raise ProviderRefused(say("fault.provider_unverified"), next_step=say("fault.provider_unverified_next"))
         name = re.sub("@.*", "", value.strip().lower())
         check_user_name(name)
         return Identity(self._settings.oidc_issuer, str(claims["sub"]), name)

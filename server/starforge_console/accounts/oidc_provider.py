@@ -14,6 +14,7 @@ import httpx2
 
 from starforge.contract.addresses import is_loopback
 from starforge.errors import Unavailable
+from starforge.said.sentence import say
 from starforge_console.clock import Clock
 from starforge_console.errors import ProviderRefused
 from starforge_console.settings.oidc import OidcSettings
@@ -143,7 +144,7 @@ class Provider:
                 nonce={"essential": True, "value": nonce},
             ).validate(claims)
         except (JoseError, ValueError, TypeError, KeyError) as error:
-            raise ProviderRefused("the ID token is not taken", why=f"{type(error).__name__}: {error}"[:300]) from error
+            raise ProviderRefused(say("fault.token_not_taken"), why=f"{type(error).__name__}: {error}"[:300]) from error
         _check_party(claims, settings.oidc_client_id)
         return claims
 
@@ -180,13 +181,13 @@ class Provider:
         except (TimeoutError, httpx2.HTTPError, OSError) as error:
             why = str(error) or f"no answer within {timeout_s:g} s"
             raise Unavailable(
-                f"the identity provider at {host} does not answer", why=why[:300], next_step="try again in a while"
+                say("fault.provider_silent", host=host), why=why[:300], next_step=say("fault.later")
             ) from error
         if response.status_code >= httpx2.codes.INTERNAL_SERVER_ERROR:
             raise Unavailable(
                 f"the identity provider at {host} has a fault of its own",
                 why=f"it answered {response.status_code}",
-                next_step="try again in a while",
+                next_step=say("fault.later"),
             )
         return _parse(response.status_code, body)
 
@@ -242,6 +243,6 @@ def _check_party(claims: Mapping[str, Any], client_id: str) -> None:
     """Raises ProviderRefused for a token that was made for somebody else too, and not for this console."""
     audience, party, subject = claims["aud"], claims.get("azp"), claims["sub"]
     if party not in {None, client_id} or (isinstance(audience, list) and len(audience) > 1 and party is None):
-        raise ProviderRefused("the ID token is not taken", why="it was issued to another party")
+        raise ProviderRefused(say("fault.token_not_taken"), why="it was issued to another party")
     if not isinstance(subject, str) or not 0 < len(subject) <= 255:  # noqa: PLR2004 - the longest that OpenID Connect allows
-        raise ProviderRefused("the ID token is not taken", why="its subject cannot be one")
+        raise ProviderRefused(say("fault.token_not_taken"), why="its subject cannot be one")

@@ -7,7 +7,7 @@ from starforge.contract.launch import Secret
 from starforge.errors import Conflict, NotFound
 from starforge.said.sentence import say
 from starforge.wording import describe_nearest
-from starforge_console.accounts.quotas import check_profiles, check_series, check_team, tell_team
+from starforge_console.accounts.quotas import check_profiles, check_series, check_team, tell_limit, tell_team
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.accounts.tokens import make_sign_in_code
 from starforge_console.accounts.users import check_user_name, tell_active, tell_role
@@ -82,7 +82,7 @@ class People:
         """
         user, now = (await self._ledger.read(lambda c: load_person(c, name))).user, self._clock.now()
         if not user.active:
-            raise Conflict(f"user {name} may not sign in", next_step="let them sign in again first")
+            raise Conflict(say("fault.inactive", name=name), next_step=say("fault.inactive_next"))
         issued = make_sign_in_code(user.id, now)
         await self._ledger.write(audited(lambda c: add_token(c, issued.kept, now), say("did.link_made", user=name)))
         return issued.text
@@ -112,7 +112,7 @@ class People:
         check_series(limit.series or (), added)
         check_profiles(limit.profiles or (), added)
         parts = {one.name: getattr(limit, one.name) for one in fields(Limit)}
-        now, told = self._clock.now(), say("did.quota_set", holder=holder.said, limit=str(limit))
+        now, told = self._clock.now(), tell_limit(holder, limit)
         line = await self._ledger.write(
             audited(lambda c: load_lines(c, {holder: change_parts(c, holder, parts)}, now), told)
         )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Final
 
 from starforge.errors import InputError, NotFound
@@ -89,7 +90,7 @@ def change_limit(ledger: Database, holder: Holder, changes: Mapping[str, str]) -
     return ledger.write_now(
         audited(
             lambda c: change_parts(c, holder, parsed),
-            lambda limit: say("did.quota_set", holder=holder.said, limit=str(limit)),
+            lambda limit: tell_limit(holder, limit),
         )
     )
 
@@ -117,6 +118,17 @@ def change_team(ledger: Database, user: str, team: str | None) -> None:
     named = load_named(ledger, user)
     chosen = None if team is None else check_team(team)
     ledger.write_now(audited(lambda c: set_team(c, named.id, chosen), tell_team(user, chosen)))
+
+
+def tell_limit(holder: Holder, limit: Limit) -> Said:
+    """What the audit log says of a limit: its parts by their names in the API, which no language has."""
+    given = {one.name: getattr(limit, one.name) for one in fields(limit)}
+    parts = [
+        f"{name}={','.join(sorted(value)) if isinstance(value, frozenset) else value}"
+        for name, value in given.items()
+        if value is not None
+    ]
+    return say("did.quota_set", holder=holder.said, limit=" ".join(parts) or UNLIMITED)
 
 
 def tell_team(user: str, team: str | None) -> Said:

@@ -49,9 +49,9 @@ def check_user_name(name: str) -> None:
     """Raises InputError for what cannot be the name of a user."""
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{name!r:.100} cannot be the name of a user",
-            why="a name is at most 63 lower-case letters, digits, dots, dashes and underscores",
-            next_step="choose another one",
+            say("fault.no_user_name", name=f"{name!r:.100}"),
+            why=say("fault.no_user_name_why"),
+            next_step=say("fault.other_name_next"),
         )
 
 

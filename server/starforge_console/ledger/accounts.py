@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, insert, select, update
 
 from starforge.errors import Conflict
+from starforge.said.sentence import say
 from starforge_console.domain.roles import may_administer, may_operate, narrow_scopes
 from starforge_console.ledger.tables import tokens, users
 
@@ -66,7 +67,7 @@ class NewToken:
 def add_user(connection: Connection, name: str, role: str, now: float) -> int:
     """A new active user's id. Raises Conflict when the name is taken."""
     if find_user(connection, name) is not None:
-        raise Conflict(f"there is a user {name!r} already", next_step="choose another name")
+        raise Conflict(say("fault.user_there", name=repr(name)), next_step=say("fault.other_name_next"))
     result = connection.execute(insert(users).values(name=name, role=role, active=True, created_at=now))
     (user_id,) = result.inserted_primary_key or (None,)
     return int(user_id or 0)

@@ -49,9 +49,9 @@ def sign_in_identity(connection: Connection, identity: Identity, welcome: Welcom
         user_id = _add(connection, identity, welcome, actor)
     elif not welcome.matches_names or _is_linked(connection, user_id):
         raise Forbidden(
-            f"the name {identity.name!r:.80} belongs to another user here",
-            why="it is not the one who signs in from the identity provider",
-            next_step="ask an administrator",
+            say("fault.name_taken", name=repr(identity.name)),
+            why=say("fault.name_taken_why"),
+            next_step=say("fault.ask_administrator"),
         )
     values = {"issuer": identity.issuer, "subject": identity.subject, "user_id": user_id, "linked_at": actor.at}
     connection.execute(insert(identities).values(**values))
@@ -63,9 +63,9 @@ def sign_in_identity(connection: Connection, identity: Identity, welcome: Welcom
 def _add(connection: Connection, identity: Identity, welcome: Welcome, actor: Actor) -> int:
     if welcome.new_role is None:
         raise Forbidden(
-            f"there is no user {identity.name!r:.80} here",
-            why="this console adds nobody who comes from the identity provider",
-            next_step="ask an administrator to add you",
+            say("fault.not_added", name=repr(identity.name)),
+            why=say("fault.not_added_why"),
+            next_step=say("fault.ask_to_be_added"),
         )
     user_id = add_user(connection, identity.name, welcome.new_role.value, actor.at)
     write_act(connection, actor, say("did.user_added", user=identity.name, role=welcome.new_role.value))

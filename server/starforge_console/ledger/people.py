@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select, update
 
 from starforge.errors import Conflict, NotFound
+from starforge.said.sentence import say
 from starforge.wording import describe_nearest
 from starforge_console.domain.roles import Role
 from starforge_console.ledger.accounts import User, list_users
@@ -37,7 +38,8 @@ def load_person(connection: Connection, name: str) -> Person:
     """The user of that name. Raises NotFound with the nearest name."""
     people = {person.user.name: person for person in list_people(connection)}
     if name not in people:
-        raise NotFound(f"there is no user {name!r:.100}", next_step=describe_nearest(name, list(people)))
+        nearest = describe_nearest(name, list(people))
+        raise NotFound(say("fault.no_user", name=f"{name!r:.100}"), next_step=nearest or say("fault.no_user_next"))
     return people[name]
 
 
@@ -57,7 +59,7 @@ def change_role(connection: Connection, name: str, role: Role) -> tuple[Person, 
     """
     before = load_person(connection, name).user
     if role is not Role.ADMIN:
-        _require_another(connection, before, f"{name} stays {Role.ADMIN}")
+        _require_another(connection, before)
     connection.execute(update(users).where(users.c.id == before.id).values(role=role.value))
     return load_person(connection, name), before.role
 
@@ -74,20 +76,20 @@ def change_active(connection: Connection, name: str, now: float, *, active: bool
     """
     before = load_person(connection, name).user
     if not active:
-        _require_another(connection, before, f"{name} stays active")
+        _require_another(connection, before)
         lives = (tokens.c.user_id == before.id) & tokens.c.revoked_at.is_(None)
         connection.execute(update(tokens).where(lives).values(revoked_at=now))
     connection.execute(update(users).where(users.c.id == before.id).values(active=active))
     return load_person(connection, name), before.active is not active
 
 
-def _require_another(connection: Connection, user: User, refusal: str) -> None:
+def _require_another(connection: Connection, user: User) -> None:
     """Raises Conflict where nobody but `user` administers the console."""
     administers = (users.c.role == Role.ADMIN.value) & users.c.active
     others = connection.execute(select(users.c.id).where(administers, users.c.id != user.id)).first()
     if others is None and user.role == Role.ADMIN and user.active:
         raise Conflict(
-            refusal,
-            why="there is no other active administrator: nobody could change that again",
-            next_step="make somebody else an administrator first",
+            say("fault.last_admin", name=user.name),
+            why=say("fault.last_admin_why"),
+            next_step=say("fault.last_admin_next"),
         )

@@ -14,6 +14,7 @@ from starforge.said.sentence import say
 from starforge_console.domain.gpu_hours import DAY_S, HOUR_S, Span, measure_all
 from starforge_console.domain.quota import Holder
 from starforge_console.domain.reconcile import Move
+from starforge_console.ledger import audit_table, device_tables, identity_table
 from starforge_console.ledger.accounts import find_user
 from starforge_console.ledger.apply import apply_move, ref_of
 from starforge_console.ledger.database import Database, upgrade_schema
@@ -152,6 +153,10 @@ def test_the_attempts_of_an_older_ledger_count_until_their_noticed_ends(tmp_path
             connection.exec_driver_sql("DROP INDEX ix_jobs_state_id_version_ahead_passed")
             for column in ("gpu_hours", "storage_gib", "profiles"):
                 connection.exec_driver_sql(f"ALTER TABLE quotas DROP COLUMN {column}")
+            for table in (audit_table.audit, device_tables.device_codes, identity_table.identities):
+                table.drop(connection)
+            for column in ("peer", "agent", "used_at", "ends_at"):
+                connection.exec_driver_sql(f"ALTER TABLE tokens DROP COLUMN {column}")
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0023'")
 
         ledger.write_now(make_old)

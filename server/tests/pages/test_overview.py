@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from starforge_console.ledger.stored import Store, note_stored
 
 from server.tests.pages.support import sign_in
 from server.tests.web.lives import begin, go, run_to_end

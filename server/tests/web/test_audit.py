@@ -163,7 +163,7 @@ CASES: dict[tuple[str, str], tuple[str, str, tuple[Act, Act]]] = {
     ),
     ("PUT", "/admin/quotas/{kind}/{holder}"): (
         "quota_set",
-        "limited user ann: 4 GPUs at once",
+        "limited user ann: gpus=4",
         after(with_ann, do=LIMIT),
     ),
     ("DELETE", "/admin/quotas/{kind}/{holder}"): (

@@ -1,0 +1,42 @@
+"""What is at fault with a sign-in, or with what was asked for about users."""
+
+from typing import Final
+
+SIGN_INS: Final = {
+    "fault.no_such_code": "no sign-in shows this code now",
+    "fault.no_such_code_why": "it is mistyped, was used, or is older than 10 minutes",
+    "fault.no_such_code_next": "look at the terminal again, or run 'sf login' again",
+    "fault.grants_too_much": "more was to be granted than this session may do",
+    "fault.leave_out": "leave that out",
+    "fault.no_user": "there is no user {name}",
+    "fault.no_user_next": "the page of users lists those there are",
+    "fault.user_there": "there is a user {name} already",
+    "fault.other_name_next": "choose another name",
+    "fault.no_user_name": "{name} cannot be the name of a user",
+    "fault.no_user_name_why": "a name is at most 63 lower-case letters, digits, dots, dashes and underscores",
+    "fault.last_admin": "{name} stays an active administrator",
+    "fault.last_admin_why": "there is no other active administrator: nobody could change that again",
+    "fault.last_admin_next": "make somebody else an administrator first",
+    "fault.inactive": "user {name} may not sign in",
+    "fault.inactive_next": "let them sign in again first",
+    "fault.deactivated": "the user {name} is deactivated",
+    "fault.begin_anew": "begin again on the sign-in page",
+    "fault.no_journey": "this browser began no sign-in",
+    "fault.other_journey": "the answer is to another sign-in",
+    "fault.journey_late": "the sign-in took too long",
+    "fault.other_provider": "the answer is not from the provider that is set",
+    "fault.provider_no": "the provider did not sign you in",
+    "fault.provider_no_claim": "the provider does not say your {claim}",
+    "fault.provider_no_claim_next": "have the administrator choose another FORGE_OIDC_USER_CLAIM",
+    "fault.provider_unverified": "the provider has not verified your address",
+    "fault.provider_unverified_next": "have it verified there first",
+    "fault.token_not_taken": "the ID token is not taken",
+    "fault.provider_silent": "the identity provider at {host} does not answer",
+    "fault.later": "try again in a while",
+    "fault.not_added": "there is no user {name} here",
+    "fault.not_added_why": "this console adds nobody who comes from the identity provider",
+    "fault.ask_to_be_added": "ask an administrator to add you",
+    "fault.name_taken": "the name {name} belongs to another user here",
+    "fault.name_taken_why": "it is not the one who signs in from the identity provider",
+}
+"""By code."""

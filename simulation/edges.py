@@ -96,7 +96,8 @@ class Edges:
         begun, since = self.install.judge.begun[attempt.attempt_id], attempt.dequeued_at
         at = max(at, since)
         closed = self.install.rules.list_closed(asks)
-        return any(one.holds(at) and (one.made_at > begun or not one.holds(since)) for one in closed)
+        # A window made at the very moment of the start came after it: a start while it is closed is a foul by itself.
+        return any(one.holds(at) and (one.made_at >= begun or not one.holds(since)) for one in closed)
 
 
 def _is_closing_note(note: str, said: str | None) -> bool:

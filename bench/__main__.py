@@ -17,6 +17,7 @@ from bench import (
     packing,
     pages,
     queueing,
+    readers,
     reporting,
     scheduling,
     serving,
@@ -50,6 +51,7 @@ BENCHES: Final[Mapping[str, Bench]] = {
     "ingest": ingesting.ingest,
     "curve_read": ingesting.curve_read,
     "log_lag": following.log_lag,
+    "followers": readers.followers,
     "page_job": pages.page_job,
 }
 

@@ -9,8 +9,9 @@ from sqlalchemy import ColumnElement, Row, select
 from simulation.install import Install
 from simulation.rules import Asks
 from starforge.contract.ids import JobId
-from starforge.contract.states import HOLDS_A_PLACE, DesiredState, Reason
+from starforge.contract.states import DesiredState, Reason
 from starforge.said.sentence import code_of, read_said
+from starforge_console.ledger.holding import HOLDING
 from starforge_console.ledger.tables import attempts, events, jobs, users
 
 CLOSES: Final = "note.window_closes"
@@ -22,7 +23,6 @@ _OF_EVENT: Final[tuple[ColumnElement[Any], ...]] = (
     *(events.c.number.label("number"), events.c.job_id, events.c.at, events.c.kind, events.c.reason),
     *(events.c.note, events.c.note_said),
 )
-_HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Edges:
                 select(jobs.c.id.label("job"), *_OF_ATTEMPT)
                 .join(attempts, attempts.c.id == jobs.c.attempt_id)
                 .join(users, users.c.id == jobs.c.user_id)
-                .where(jobs.c.state.in_(_HOLDING), jobs.c.desired == DesiredState.RUN.value)
+                .where(jobs.c.state.in_(HOLDING), jobs.c.desired == DesiredState.RUN.value)
             ).all()
         )
         now = self.install.clock.now()
@@ -96,7 +96,8 @@ class Edges:
         begun, since = self.install.judge.begun[attempt.attempt_id], attempt.dequeued_at
         at = max(at, since)
         closed = self.install.rules.list_closed(asks)
-        return any(one.holds(at) and (one.made_at > begun or not one.holds(since)) for one in closed)
+        # A window made at the very moment of the start came after it: a start while it is closed is a foul by itself.
+        return any(one.holds(at) and (one.made_at >= begun or not one.holds(since)) for one in closed)
 
 
 def _is_closing_note(note: str, said: str | None) -> bool:

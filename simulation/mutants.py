@@ -1,5 +1,6 @@
 """Consoles and hosts that lack one guard each: a simulation must find every one of them out."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -78,15 +79,15 @@ class Kills(Stops):
         super().begin(attempt, container, 1.0)
 
 
-class CarelessDequeue(Dequeue):
+class CarelessDequeue(Dequeue, ABC):
     """A pass whose snapshot lacks something."""
 
     async def _decide(self, snapshot: Snapshot) -> bool:
         return await super()._decide(self.leave_out(snapshot))
 
+    @abstractmethod
     def leave_out(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot as this pass sees it."""
-        raise NotImplementedError
 
 
 class IgnoresQuotas(CarelessDequeue):

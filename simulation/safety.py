@@ -10,10 +10,10 @@ from simulation.edges import Edges
 from simulation.steps import Step, What
 from simulation.world import World
 from starforge.contract.ids import AttemptId, JobId, job_of, number_of
-from starforge.contract.states import ENDED, HOLDS_A_PLACE, JobState, Reason
+from starforge.contract.states import ENDED, JobState, Reason
+from starforge_console.ledger.holding import HOLDING
 from starforge_console.ledger.tables import attempts, jobs
 
-_HOLDING: Final = {state.value for state in HOLDS_A_PLACE}
 _OVER: Final = {state.value for state in ENDED}
 
 
@@ -50,7 +50,7 @@ class Safety:
         """The same, once the console could work in peace: nothing is stuck, and every stop was carried out."""
         self.look(Step(What.TIME))
         rows = self._rows()
-        stuck = {job: row.state for job, row in rows.items() if row.state in _HOLDING}
+        stuck = {job: row.state for job, row in rows.items() if row.state in HOLDING}
         if stuck:
             raise Violation(f"jobs that hold a place for ever: {stuck}")
         waiting = {job: row.note for job, row in rows.items() if row.state == JobState.QUEUED.value}
@@ -92,7 +92,7 @@ class Safety:
         twice = [job for job, count in living.items() if count > 1]
         if twice:
             raise Violation(f"{', '.join(twice)} run in two containers")
-        idle = [job for job in living if job in rows and rows[job].state not in _HOLDING]
+        idle = [job for job in living if job in rows and rows[job].state not in HOLDING]
         if idle:
             raise Violation(f"{', '.join(f'{job} is {rows[job].state}' for job in idle)} and its container runs")
 
@@ -107,7 +107,7 @@ class Safety:
         )
         count = Counter(JobId(row.job_id) for row in open_ones)
         for job, row in rows.items():
-            if count[job] != (row.state in _HOLDING):
+            if count[job] != (row.state in HOLDING):
                 raise Violation(f"{job} is {row.state} with {count[job]} attempts that have not ended")
 
     def _require_final_success(self, rows: dict[JobId, Row[tuple[object, ...]]]) -> None:
@@ -157,5 +157,5 @@ class Safety:
             return
         for job, (state, reason, number) in self.before.items():
             row = rows[JobId(job)]
-            if state in _HOLDING and (row.state, row.reason, row.attempt_number) != (state, reason, number):
+            if state in HOLDING and (row.state, row.reason, row.attempt_number) != (state, reason, number):
                 raise Violation(f"nothing answered, and {job} went from {state} to {row.state} for {row.reason}")

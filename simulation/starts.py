@@ -13,18 +13,16 @@ from simulation.clocks import VirtualClock
 from simulation.rules import FLEET, Asks, Rules
 from starforge.contract.executor import FleetView, GpuState
 from starforge.contract.ids import AttemptId, JobId, job_of
-from starforge.contract.states import HOLDS_A_PLACE, JobState
 from starforge_console.domain.claims import UNKNOWN_HOLDER
 from starforge_console.domain.quota import Holder
 from starforge_console.domain.reservation import PASSED_AT_MOST, Release, list_releases
 from starforge_console.domain.retry import decide_hold
+from starforge_console.ledger.holding import COUNTED, HOLDING
 from starforge_console.ledger.in_flight import list_in_flight
 from starforge_console.ledger.queue import list_queued
 from starforge_console.ledger.queue_order import list_places
 from starforge_console.ledger.tables import attempts, jobs, users
 
-_HOLDING: Final = tuple(state.value for state in HOLDS_A_PLACE)
-_COUNTED: Final = (*_HOLDING, JobState.PAUSED.value)
 _MANY: Final = 1_000
 
 
@@ -117,9 +115,9 @@ class StartJudge:
         rows = connection.execute(
             select(jobs.c.id, jobs.c.state, jobs.c.gpus, users.c.name)
             .join(users, users.c.id == jobs.c.user_id)
-            .where(jobs.c.state.in_(_COUNTED))
+            .where(jobs.c.state.in_(COUNTED))
         ).all()
-        return [_Holds(row.id, Asks(row.name, row.gpus), row.state in _HOLDING) for row in rows]
+        return [_Holds(row.id, Asks(row.name, row.gpus), row.state in HOLDING) for row in rows]
 
     def _list_exceeded(self, held: Sequence[_Holds], asks: Asks) -> list[Holder]:
         """The holders who have more than they may, now that a job which asks so has a place."""

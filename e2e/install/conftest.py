@@ -59,7 +59,7 @@ def machine(host: PrivateEngine, site: Site, clean_root: Path, tmp_path: Path) -
     with clean_machine(host, tmp_path / "machine", clean_root, [site.console.storage]) as made:
         supply(made)
         yield made
-    remove_containers(host)
+    host.remove_containers()
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def systemd_machine(host: PrivateEngine, site: Site, clean_root: Path, tmp_path:
     with clean_machine(host, tmp_path / "machine", clean_root, [site.console.storage], systemd=True) as made:
         supply(made)
         yield made
-    remove_containers(host)
+    host.remove_containers()
 
 
 def supply(machine: CleanMachine) -> None:
@@ -79,9 +79,3 @@ def supply(machine: CleanMachine) -> None:
         "FORGE_LOCAL_GPU_NAME": "NVIDIA H200",
         "FORGE_DOCKER_SOCKET": machine.engine.socket_path,
     }
-
-
-def remove_containers(host: PrivateEngine) -> None:
-    """Another test's console would take them for a stranger's."""
-    for container in host.engine.list_containers():
-        host.engine.remove(container["Id"], force=True)

@@ -38,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
 def console(machine: PrivateEngine, folder: Path) -> Iterator[ConsoleProcess]:
     with console_process(folder, machine.socket_path) as running:
         yield running
+    machine.remove_containers()
 
 
 @pytest.fixture
@@ -47,7 +48,8 @@ def proxy(machine: PrivateEngine, folder: Path) -> Iterator[EngineProxy]:
 
 
 @pytest.fixture
-def behind_proxy(proxy: EngineProxy, folder: Path) -> Iterator[Callable[..., ConsoleProcess]]:
+def behind_proxy(machine: PrivateEngine, proxy: EngineProxy, folder: Path) -> Iterator[Callable[..., ConsoleProcess]]:
     """Starts a console that reaches the engine through the proxy, with further settings."""
     with ExitStack() as consoles:
         yield lambda **settings: consoles.enter_context(console_process(folder, proxy.socket_path, settings))
+    machine.remove_containers()

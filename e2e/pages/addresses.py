@@ -61,7 +61,7 @@ def address_of(sample: Sample, name: str) -> str:
     return {
         "overview": "/overview",
         "queue": "/queue",
-        "queue-empty": "/queue?series=h200",
+        "queue-empty": "/queue?series=a100",
         "jobs": "/jobs",
         "plain": "/jobs?group=none",
         "empty": "/jobs?q=no-such-job-anywhere",

@@ -4,6 +4,12 @@ from typing import Any, Final
 
 from playwright.sync_api import BrowserContext, Page
 
+from tools.run_fleet import DRAINED_WHY
+
+PRINTED: Final = "ValueError: no such column"
+"""The last line of a job that a test lets fail."""
+WRITTEN: Final = (DRAINED_WHY, PRINTED)
+"""What people and jobs of the sample wrote, which nobody translates."""
 LOOKS: Final = [("en", "light", 1440), ("zh-Hans", "dark", 1440), ("en", "dark", 500), ("zh-Hans", "light", 375)]
 
 

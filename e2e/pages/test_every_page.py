@@ -5,14 +5,11 @@ from playwright.sync_api import BrowserContext, Page
 
 from e2e.pages.addresses import NAMES, address_of
 from e2e.pages.conftest import Watched
-from e2e.pages.judging import LOOKS, choose, violations
+from e2e.pages.judging import LOOKS, WRITTEN, choose, violations
 from e2e.support.browser import sign_in
 from server.tests.pages.sentences import find_english
 from tools.run import Sample
-from tools.run_fleet import DRAINED_WHY
 
-WRITTEN = (DRAINED_WHY,)
-"""What people of the sample wrote, which nobody translates."""
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]  # the first test waits for the sample too
 
 

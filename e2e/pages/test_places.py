@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from e2e.pages.judging import PRINTED
 from e2e.support.browser import sign_in
 from e2e.support.projects import Experiment, make_experiment
 from tools.run import Sample
@@ -35,7 +36,7 @@ def test_what_fails_while_the_overview_is_open_comes_to_need_attention(page: Pag
     page.goto("/overview")
     image = sample.console.get(f"/api/v1/jobs/{sample.jobs['sft-support-baseline']}", sample.token())
     name = image["spec"]["spec"]["framework"]["image"]
-    probe = make_experiment(sample.console, name, "echo 'ValueError: no such column'; exit 3", "going-wrong")
+    probe = make_experiment(sample.console, name, f"echo '{PRINTED}'; exit 3", "going-wrong")
     probe.wait_end(probe.submit(profile="any:1"))
     row = page.locator("#overview-attention li", has_text="going-wrong")
     expect(row).to_contain_text("failed: The script ended with an error.", timeout=SOON_MS)

@@ -30,6 +30,11 @@ def new_job_id() -> JobId:
     return JobId("j" + _draw_characters())
 
 
+def new_job_ids(count: int) -> list[JobId]:
+    """Ids of `count` jobs submitted at one moment, ascending: whoever goes by moment and id keeps their order."""
+    return sorted(new_job_id() for _ in range(count))
+
+
 def new_sweep_id() -> SweepId:
     """A sweep's id that nobody has seen before, as that of a job."""
     return SweepId("sw" + _draw_characters())

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from starforge.contract.api import AdmissionRecord, RefusalView
 from starforge.contract.canonical import Json, digest_bytes
 from starforge.contract.combinations import describe_some
-from starforge.contract.ids import Digest, SweepId, new_job_id, new_sweep_id
+from starforge.contract.ids import Digest, SweepId, new_job_ids, new_sweep_id
 from starforge.contract.jobspec import count_settings, digest_of
 from starforge.contract.sweeps import SweepRecord, SweepRequest, SweptJob, build_submission
 from starforge.wording import count_of, describe_bytes
@@ -166,9 +166,9 @@ def _name_some(found: Sequence[_Swept], count: int) -> str:
 def _build_jobs(swept: Sequence[_Swept], decided: Sequence[AdmissionRecord], snapshot: Snapshot) -> tuple[NewJob, ...]:
     first = build_lineage(swept[0].submission)  # the difference, which all have, is packed once
     jobs = []
-    for one, record in zip(swept, decided, strict=True):
+    for one, record, job_id in zip(swept, decided, new_job_ids(len(swept)), strict=True):
         submission, spec = one.submission, one.submission.spec
-        sealed = seal_record(record, new_job_id())
+        sealed = seal_record(record, job_id)
         job = build_job(submission.account, spec, sealed, pin_inputs(spec, snapshot))
         pin = find_pin(spec.spec.framework.image, snapshot.image)
         jobs.append(replace(job, lineage=build_lineage(submission, first), image_digest=pin))

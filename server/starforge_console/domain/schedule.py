@@ -326,8 +326,10 @@ def _describe_promise(head: Head, at: float, fleet: str) -> WaitReason | None:
     """What the job is told of it; nothing of a time that no calendar has, for a time limit may be that long."""
     if not is_in_calendar(at):
         return None
-    by = datetime.fromtimestamp(at, UTC)
-    return WaitReason(say("wait.promised", at=f"{by:%Y-%m-%d %H:%M}"), (f"{fleet}/{head.node}",))
+    # To the minute, as it is told: a bound that moves by seconds is not written down anew.
+    by = datetime.fromtimestamp(at, UTC).replace(second=0, microsecond=0)
+    promised = say("wait.promised", at=f"{by:%Y-%m-%d %H:%M}")
+    return WaitReason(promised, (f"{fleet}/{head.node}",), starts_by=by.timestamp())
 
 
 def _close(view: FleetView, name: str, why: str) -> FleetView:

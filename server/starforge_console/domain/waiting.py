@@ -13,11 +13,15 @@ _NODES_NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class WaitReason:
-    """One reason, and the machines or the fleet that give it: those that are named, and how many more there are."""
+    """One reason, and the machines or the fleet that give it: those that are named, and how many more there are.
+
+    `starts_by` is when there is room for the job at the latest (Unix seconds), where it is promised a start.
+    """
 
     reason: str
     places: tuple[str, ...] = ()
     more: int = 0
+    starts_by: float | None = None
 
 
 def explain_unserved(fleet: str) -> WaitReason:

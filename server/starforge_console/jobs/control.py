@@ -18,6 +18,7 @@ from starforge_console.clock import Clock
 from starforge_console.domain.roles import Scope
 from starforge_console.domain.wishes import Wish
 from starforge_console.jobs.deleted import put_aside
+from starforge_console.jobs.many import ask_each
 from starforge_console.jobs.one_by_one import OneByOne
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.audit import audited
@@ -78,13 +79,7 @@ class JobControl:
         self, account: Account, job_ids: Sequence[str], request: StopRequest | None = None
     ) -> Mapping[str, StarForgeError]:
         """Ask for the end of every one of the jobs; those that could not be asked, each with the reason."""
-        refused: dict[str, StarForgeError] = {}
-        for job_id in job_ids:
-            try:
-                await self.stop(account, job_id, request)
-            except StarForgeError as error:
-                refused[job_id] = error
-        return refused
+        return await ask_each(job_ids, lambda job_id: self.stop(account, job_id, request))
 
     async def delete(self, account: Account, job_id: str) -> None:
         """Remove an ended job with its logs, curves, work and checkpoints.

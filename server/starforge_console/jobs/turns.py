@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from starforge.contract.ids import JobId
@@ -18,6 +18,7 @@ from starforge_console.domain.progress import Loss, find_loss
 from starforge_console.domain.roles import Scope
 from starforge_console.domain.wishes import Wish
 from starforge_console.jobs.control import tell_if_other
+from starforge_console.jobs.many import ask_each
 from starforge_console.jobs.one_by_one import OneByOne
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.audit import audited
@@ -79,13 +80,13 @@ class JobTurns:
 
     async def pause_all(self, account: Account, requests: Mapping[str, PauseRequest]) -> Mapping[str, StarForgeError]:
         """Ask for the pause of each of the jobs; those that could not be asked, each with the reason."""
-        return await _ask_each(requests, lambda job_id: self.pause(account, job_id, requests[job_id]))
+        return await ask_each(requests, lambda job_id: self.pause(account, job_id, requests[job_id]))
 
     async def resume_all(
         self, account: Account, job_ids: Sequence[str], request: GoOnRequest
     ) -> Mapping[str, StarForgeError]:
         """Let each of the jobs go on; those that could not, each with the reason."""
-        return await _ask_each(job_ids, lambda job_id: self.resume(account, job_id, request))
+        return await ask_each(job_ids, lambda job_id: self.resume(account, job_id, request))
 
     async def retry(self, account: Account, job_id: str, request: GoOnRequest) -> None:
         """Queue a failed or stopped job again, with all the retries that it was submitted with.
@@ -130,13 +131,3 @@ class JobTurns:
 
     def _guard(self) -> Guard:
         return Guard(now=self.clock.now(), monotonic=self.clock.monotonic())
-
-
-async def _ask_each(job_ids: Iterable[str], ask: Callable[[str], Awaitable[None]]) -> dict[str, StarForgeError]:
-    refused: dict[str, StarForgeError] = {}
-    for job_id in job_ids:
-        try:
-            await ask(job_id)
-        except StarForgeError as error:
-            refused[job_id] = error
-    return refused

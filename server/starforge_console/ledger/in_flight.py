@@ -7,14 +7,14 @@ from sqlalchemy import Connection, Row, Select, bindparam, or_, select, update
 
 from starforge.contract.executor import Target
 from starforge.contract.ids import AttemptId, JobId
-from starforge.contract.states import HOLDS_A_PLACE, DesiredState, JobState, Reason
+from starforge.contract.states import DesiredState, JobState, Reason
 from starforge_console.domain.job import AttemptState, JobInFlight
+from starforge_console.ledger.holding import HOLDING
 from starforge_console.ledger.moves import JobRef
 from starforge_console.ledger.notes import write_note
 from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.tables import attempts, jobs
 
-_HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
 _OF_JOB: Final = (
     jobs.c.id,
     jobs.c.state,
@@ -45,7 +45,7 @@ _OF_ATTEMPT: Final = (
 )
 # Statements are built once: each start reads and leases its job.
 _IN_FLIGHT: Final[Select[Any]] = (
-    select(*_OF_JOB, *_OF_ATTEMPT).join(attempts, attempts.c.id == jobs.c.attempt_id).where(jobs.c.state.in_(_HOLDING))
+    select(*_OF_JOB, *_OF_ATTEMPT).join(attempts, attempts.c.id == jobs.c.attempt_id).where(jobs.c.state.in_(HOLDING))
 )
 _ONE_IN_FLIGHT: Final[Select[Any]] = _IN_FLIGHT.where(jobs.c.id == bindparam("of"))
 _LEASE: Final = (

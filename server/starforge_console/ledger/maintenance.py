@@ -7,15 +7,15 @@ from typing import Final
 from sqlalchemy import Connection, delete, insert, select, update
 
 from starforge.contract.ids import JobId
-from starforge.contract.states import HOLDS_A_PLACE, DesiredState, JobState, Reason
+from starforge.contract.states import DesiredState, JobState, Reason
 from starforge.said.sentence import say
 from starforge_console.domain.wishes import Wish
+from starforge_console.ledger.holding import HOLDING
 from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.tables import attempts, facts, jobs
 from starforge_console.ledger.wishes import wish
 
 _FACT: Final = "maintenance"
-_HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
 _BEGUN: Final = select(facts.c.value).where(facts.c.name == _FACT)
 
 
@@ -75,7 +75,7 @@ def pause_holding(connection: Connection, node: str | None, note: str, guard: Gu
 
     Jobs of which something is wished already are left as they are.
     """
-    query = select(jobs.c.id).where(jobs.c.state.in_(_HOLDING), jobs.c.desired == DesiredState.RUN.value)
+    query = select(jobs.c.id).where(jobs.c.state.in_(HOLDING), jobs.c.desired == DesiredState.RUN.value)
     if node is not None:
         query = query.join(attempts, attempts.c.id == jobs.c.attempt_id).where(attempts.c.node == node)
     wished = Wish(desired=DesiredState.PAUSE, wished_for=Reason.DRAINED, goes_on=True, note=note)
@@ -87,11 +87,11 @@ def count_in_maintenance(connection: Connection) -> MaintenanceCounts:
     """How far a maintenance has got."""
     rows = connection.execute(
         select(jobs.c.state, jobs.c.goes_on).where(
-            jobs.c.state.in_([*_HOLDING, JobState.QUEUED.value, JobState.PAUSED.value])
+            jobs.c.state.in_([*HOLDING, JobState.QUEUED.value, JobState.PAUSED.value])
         )
     ).all()
     return MaintenanceCounts(
-        running=sum(row.state in _HOLDING for row in rows),
+        running=sum(row.state in HOLDING for row in rows),
         paused=sum(row.state == JobState.PAUSED.value and row.goes_on for row in rows),
         queued=sum(row.state == JobState.QUEUED.value for row in rows),
     )

@@ -17,14 +17,17 @@ from starforge_console.ledger.tables import jobs
 _CHANGES: Final = select(jobs.c.id, jobs.c.version, jobs.c.ahead, jobs.c.passed).where(
     jobs.c.state == literal(JobState.QUEUED.value, literal_execute=True)
 )
-_READ_ALONE_AT_MOST: Final = 500
-"""Of more jobs that have changed the whole queue is read."""
+READ_ALONE_AT_MOST: Final = 500
 
 
 class RememberedQueue:
-    """The queue of the one reader who also writes down why its jobs wait."""
+    """The queue of the one reader who also writes down why its jobs wait.
 
-    def __init__(self) -> None:
+    Once more than `alone_at_most` jobs have changed, the whole queue is read.
+    """
+
+    def __init__(self, alone_at_most: int = READ_ALONE_AT_MOST) -> None:
+        self._alone_at_most = alone_at_most
         self._jobs: dict[JobId, QueuedJob] = {}
 
     def load(self, connection: Connection) -> list[QueuedJob]:
@@ -35,7 +38,7 @@ class RememberedQueue:
         rows = connection.execute(_CHANGES).all()
         changed = [job for job, *counted in rows if counted != self._recall(job)]
         if changed:
-            some = changed if len(changed) <= _READ_ALONE_AT_MOST else None
+            some = changed if len(changed) <= self._alone_at_most else None
             self._jobs |= {job.id: job for job in list_queued(connection, some)}
         self._jobs = {job: self._jobs[job] for job, *_ in rows}
         return list(self._jobs.values())

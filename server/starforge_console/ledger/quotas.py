@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from starforge.contract.states import HOLDS_A_PLACE, JobState
+from starforge.contract.states import JobState
 from starforge_console.domain.gpu_hours import DAY_S, HOUR_S, Span
 from starforge_console.domain.quota import (
     NO_LIMIT,
@@ -19,18 +19,13 @@ from starforge_console.domain.quota import (
     Quotas,
     Usage,
 )
+from starforge_console.ledger.holding import COUNTED, LIVING
 from starforge_console.ledger.share_tables import gpu_spans
 from starforge_console.ledger.stored import load_stored
-from starforge_console.ledger.tables import attempts, jobs, quotas, users
+from starforge_console.ledger.tables import jobs, quotas, users
 from starforge_console.ledger.window_stops import look_again
 
-_HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
 _PAUSED: Final = JobState.PAUSED.value
-_LIVING: Final = (
-    select(jobs.c.user_id, jobs.c.id, jobs.c.gpus, attempts.c.dequeued_at)
-    .join(attempts, attempts.c.id == jobs.c.attempt_id)
-    .where(jobs.c.state.in_(_HOLDING), jobs.c.gpus > 0)
-)
 _NAMED_AT_MOST: Final = 500
 """Of more users everybody's spans are read: databases bound how many values one statement may carry."""
 _KINDS: Final[dict[str, HolderKind]] = {"user": USER, "team": TEAM}
@@ -80,7 +75,7 @@ def list_members(connection: Connection) -> dict[int, Member]:
 def list_held(connection: Connection) -> Sequence[tuple[int, str, int]]:
     """User, job and GPUs of each attempt that was dequeued and has not ended, and of paused jobs, which hold none."""
     columns = (jobs.c.user_id, jobs.c.id, jobs.c.gpus, jobs.c.state)
-    rows = connection.execute(select(*columns).where(jobs.c.state.in_([*_HOLDING, _PAUSED]))).all()
+    rows = connection.execute(select(*columns).where(jobs.c.state.in_(COUNTED))).all()
     return [(user, job, 0 if state == _PAUSED else gpus) for user, job, gpus, state in rows]
 
 
@@ -90,7 +85,7 @@ def list_spans(connection: Connection, users_of: Collection[int], now: float) ->
         return []
     spans = gpu_spans.c
     ended = select(spans.user_id, spans.job_id, spans.gpus, spans.since, spans.until).where(spans.until > now - DAY_S)
-    living = _LIVING
+    living = LIVING
     if len(users_of) <= _NAMED_AT_MOST:
         ended, living = ended.where(spans.user_id.in_(users_of)), living.where(jobs.c.user_id.in_(users_of))
     rows = [*connection.execute(ended).all(), *connection.execute(living).all()]
@@ -107,7 +102,7 @@ def _find_near(
     spans = gpu_spans.c
     ended = select(spans.user_id, func.sum(spans.gpus * (spans.until - spans.since))).where(spans.until > now - DAY_S)
     most = {user: float(gpu_s) for user, gpu_s in connection.execute(ended.group_by(spans.user_id)).all()}
-    for user, _, gpus, since in connection.execute(_LIVING).all():
+    for user, _, gpus, since in connection.execute(LIVING).all():
         most[user] = most.get(user, 0.0) + gpus * max(0.0, now - since)
     of_holder: dict[Holder, set[int]] = {}
     for user, member in members.items():

@@ -11,16 +11,14 @@ from typing import Final
 from sqlalchemy import Connection, delete, insert, select, update
 
 from starforge.contract.ids import AttemptId
-from starforge.contract.states import HOLDS_A_PLACE
 from starforge_console.domain.fair_share import Held, Share, Use, add_span, build_shares
 from starforge_console.domain.gpu_hours import DAY_S, Span
+from starforge_console.ledger.holding import LIVING
 from starforge_console.ledger.share_tables import gpu_spans, shares
 from starforge_console.ledger.tables import attempts, jobs, users
 
 ORDER_LASTS_S: Final = 60.0
 """How long the queue keeps to what was used at one moment."""
-
-_HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +92,4 @@ def _keep_span(connection: Connection, attempt: AttemptId, span: Span) -> None:
 
 
 def _list_held(connection: Connection) -> list[Held]:
-    rows = connection.execute(
-        select(jobs.c.user_id, jobs.c.gpus, attempts.c.dequeued_at)
-        .join(attempts, attempts.c.id == jobs.c.attempt_id)
-        .where(jobs.c.state.in_(_HOLDING), jobs.c.gpus > 0)
-    ).all()
-    return [Held(*row) for row in rows]
+    return [Held(user, gpus, since) for user, _, gpus, since in connection.execute(LIVING).all()]

@@ -6,14 +6,14 @@ from typing import Final
 
 from sqlalchemy import Connection, select
 
-from starforge.contract.states import HOLDS_A_PLACE, JobState
+from starforge.contract.states import JobState
 from starforge_console.domain.quota import NO_LIMIT, Holder, Limit
 from starforge_console.domain.statement import Counted, HeldRun, QuotaLine, build_lines
+from starforge_console.ledger.holding import COUNTED
 from starforge_console.ledger.quotas import list_members, list_spans, load_quotas
 from starforge_console.ledger.stored import list_stored
 from starforge_console.ledger.tables import jobs
 
-_COUNTED: Final = [*(state.value for state in HOLDS_A_PLACE), JobState.PAUSED.value]
 _SILENT: Final = frozenset({"note.waiting", "note.waiting_stop", "note.no_executor"})
 """What the console says of a job in flight whose machine, or whose fleet, does not answer."""
 
@@ -41,7 +41,7 @@ def load_lines(connection: Connection, limits: Mapping[Holder, Limit], now: floa
 
 def _list_held(connection: Connection, users_of: Collection[int]) -> list[HeldRun]:
     columns = (jobs.c.user_id, jobs.c.id, jobs.c.gpus, jobs.c.state, jobs.c.note_said)
-    rows = connection.execute(select(*columns).where(jobs.c.state.in_(_COUNTED))).all()
+    rows = connection.execute(select(*columns).where(jobs.c.state.in_(COUNTED))).all()
     return [
         HeldRun(row.user_id, row.id, 0 if row.state == JobState.PAUSED.value else row.gpus, _is_silent(row.note_said))
         for row in rows

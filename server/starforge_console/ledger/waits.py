@@ -21,6 +21,8 @@ def read_waits(kept: str | None) -> tuple[WaitReason, ...]:
 def _as_json(one: WaitReason) -> dict[str, Any]:
     said = [write_said(text) for text in (one.reason, *one.places)]
     kept = {"reason": str(one.reason), "places": [str(place) for place in one.places], "more": one.more}
+    if one.starts_by is not None:
+        kept["starts_by"] = one.starts_by
     return kept | {"said": said} if any(said) else kept
 
 
@@ -28,4 +30,4 @@ def _from_json(kept: dict[str, Any]) -> WaitReason:
     texts = [kept["reason"], *kept["places"]]
     said = kept.get("said") or [None] * len(texts)
     reason, *places = [read_said(text, code) for text, code in zip(texts, said, strict=True)]
-    return WaitReason(reason, tuple(places), kept["more"])
+    return WaitReason(reason, tuple(places), kept["more"], kept.get("starts_by"))

@@ -8,9 +8,10 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, true, update
 
 from starforge.contract.ids import AttemptId, JobId
-from starforge.contract.states import HOLDS_A_PLACE, JobState, Reason
+from starforge.contract.states import JobState, Reason
 from starforge_console.domain.opening import KINDS, Asker, Bound, KeptWindow, WindowOf, Windows
 from starforge_console.domain.window_syntax import knows_zone, read_window, write_span
+from starforge_console.ledger.holding import HOLDING
 from starforge_console.ledger.moves import JobRef, note_timeline
 from starforge_console.ledger.pools import read_pools
 from starforge_console.ledger.quotas import list_members
@@ -18,7 +19,6 @@ from starforge_console.ledger.tables import jobs, users
 from starforge_console.ledger.window_stops import look_again
 from starforge_console.ledger.window_tables import windows
 
-_HOLDING: Final = [state.value for state in HOLDS_A_PLACE]
 _KINDS: Final = {str(kind): kind for kind in KINDS}
 
 
@@ -132,7 +132,7 @@ def give_up(connection: Connection, job: JobRef, now: float, why: str) -> None:
 def list_askers(connection: Connection) -> dict[JobId, Asker]:
     """What windows look at of the jobs that hold a place."""
     columns = (jobs.c.id, jobs.c.user_id, jobs.c.fleet, jobs.c.pools, jobs.c.grace_s)
-    rows = connection.execute(select(*columns).where(jobs.c.state.in_(_HOLDING))).all()
+    rows = connection.execute(select(*columns).where(jobs.c.state.in_(HOLDING))).all()
     return {JobId(row.id): Asker(row.user_id, row.fleet, read_pools(row.pools), row.grace_s) for row in rows}
 
 

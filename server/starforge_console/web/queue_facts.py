@@ -1,15 +1,14 @@
 """What is told beside the queue, as messages: the caller's own jobs, whose turn it is, promises, and what is closed."""
 
-from datetime import datetime
-
 from starforge.contract.queue import PromiseView, QueueEntry, QueueList, ShareView
-from starforge.said.sentence import Said
+from starforge.said.sentence import code_of
 from starforge_console.domain.gpu_hours import HOUR_S
 from starforge_console.domain.reservation import PASSED_AT_MOST
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.listing import JobLine
 from starforge_console.ledger.queue_facts import PROMISED, Placed, ShareLine, load_facts
 from starforge_console.ledger.queue_order import Place
+from starforge_console.ledger.waits import read_waits
 from starforge_console.web.deps import ApiServices
 from starforge_console.web.views import build_job
 from starforge_console.web.windows import show_window
@@ -47,19 +46,13 @@ def _build_share(one: ShareLine) -> ShareView:
 
 
 def _build_promise(one: Placed) -> PromiseView:
-    job = build_job(one.line)
-    kept = next((wait for wait in job.waits if wait.code in PROMISED), None)
+    waits = read_waits(one.line.job.waiting)
+    kept = next((wait for wait in waits if code_of(wait.reason) in PROMISED), None)
     return PromiseView(
         place=one.place.number,
-        job=job,
-        by=None if kept is None else _find_start(kept.reason),
+        job=build_job(one.line),
+        by=None if kept is None else kept.starts_by,
         node=None if kept is None else next(iter(kept.places), None),
         passed=one.passed,
         passed_at_most=PASSED_AT_MOST,
     )
-
-
-def _find_start(reason: str) -> float | None:
-    """The start that the sentence promises (Unix seconds)."""
-    at = reason.values.get("at") if isinstance(reason, Said) else None
-    return None if at is None else datetime.strptime(f"{at} +0000", "%Y-%m-%d %H:%M %z").timestamp()

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import cycle
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -16,9 +17,12 @@ from starforge_console.web.polls import CLOSING, LongPolls
 PING_S: Final = 15.0
 TICK_S: Final = 0.2
 """Changes within this time are told together, and whoever waits for the same thing shares one look at it."""
+PHASES: Final = 8
+"""Readers take turns within a tick: a thousand that are told at one moment would keep everybody else waiting."""
 LOOKS_KEPT: Final = 64
 STREAMS_AT_ONCE: Final = 2000
 STREAMS_OF_ONE_USER: Final = 100
+_TURNS: Final = cycle(range(PHASES))
 _PING: Final = b": ping\n\n"
 _HELLO: Final = b"retry: 1000\n\n"
 _HEADERS: Final[Mapping[str, str]] = MappingProxyType(
@@ -100,6 +104,7 @@ def answer_stream(stream: Stream, polls: LongPolls, wakeups: Wakeups) -> Streami
 
 async def _run(stream: Stream, polls: LongPolls, wakeups: Wakeups) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
+    phase_s = next(_TURNS) * TICK_S / PHASES
     yield _HELLO
     pause_s, asked_at = 0.0, loop.time()
     turn: AbstractAsyncContextManager[object] = polls.first_looks
@@ -126,4 +131,4 @@ async def _run(stream: Stream, polls: LongPolls, wakeups: Wakeups) -> AsyncItera
             asked_at = loop.time()
             if not await stream.is_allowed():
                 return
-        pause_s = 0.0 if news.more else TICK_S - loop.time() % TICK_S
+        pause_s = 0.0 if news.more else TICK_S - (loop.time() + phase_s) % TICK_S

@@ -112,6 +112,7 @@ def test_a_job_starts_before_a_reserved_one_only_if_it_is_over_by_then(lasts_s: 
     in_time = lasts_s is not None and lasts_s <= 60.0
     assert names(list(starts)) == ([job_id(2)] if in_time else [])
     assert "f/a: has room for it by 1970-01-01 00:01 UTC at the latest" in fleet.waits[job_id(1)].text
+    assert [wait.starts_by for wait in fleet.waits[job_id(1)].reasons][-1] == 60.0
     assert in_time or f"kept for {job_id(1)}" in fleet.waits[job_id(2)].text
 
 

@@ -61,10 +61,15 @@ STEPS = [add, start, return_another, put_first, count_passed, pin, say_why]
 
 
 @settings(max_examples=25, deadline=None)
-@given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 5), st.booleans()), max_size=12))
-def test_the_remembered_queue_is_the_queue_after_any_steps(steps: list[tuple[object, int, bool]]) -> None:
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 5), st.booleans()), max_size=12),
+    alone_at_most=st.sampled_from([1, 500]),
+)
+def test_the_remembered_queue_is_the_queue_after_any_steps(
+    steps: list[tuple[object, int, bool]], alone_at_most: int
+) -> None:
     with TemporaryDirectory() as folder, open_ledger(Path(folder)) as ledger:
-        memory = RememberedQueue()
+        memory = RememberedQueue(alone_at_most)
         for _ in range(3):
             add(ledger, memory, JobId(""))
         ledger.read_now(memory.load)

@@ -61,7 +61,7 @@ def look(console: ConsoleUnderTest, headers: dict[str, str], language: str = "en
 def test_my_own_jobs_stand_first_with_what_is_before_them_and_their_latest_start(console: ConsoleUnderTest) -> None:
     ann, bob = console.add_user("ann"), console.add_user("bob")
     first, mine, last = submit(console, bob), submit(console, ann), submit(console, ann)
-    note(console, mine, WaitReason(say("wait.promised", at="2026-07-06 18:00"), ("local/here",)))
+    note(console, mine, WaitReason(say("wait.promised", at="2026-07-06 18:00"), ("local/here",), starts_by=AT))
     page, told = look(console, ann), answer(console, ann)
     assert page.index('id="queue-own"') < page.index('id="queue-order"')
     own = part_of(page, "own")
@@ -103,7 +103,7 @@ def test_promises_say_which_job_where_by_when_and_how_often_it_was_passed(
 ) -> None:
     words, ann = load_words(language), console.add_user("ann")
     promised, kept, plain = (submit(console, ann) for _ in range(3))
-    note(console, promised, WaitReason(say("wait.promised", at="2026-07-06 18:00"), ("lab/gpu7",)))
+    note(console, promised, WaitReason(say("wait.promised", at="2026-07-06 18:00"), ("lab/gpu7",), starts_by=AT))
     note(console, kept, WaitReason(say("wait.takes_no_other"), ("gpu8",)))
     console.ledger.write_now(lambda c: c.execute(update(jobs).where(jobs.c.id == kept).values(passed=16)))
     told = answer(console, ann)["promises"]

@@ -1,5 +1,4 @@
 import re
-from dataclasses import asdict
 
 import pytest
 
@@ -36,7 +35,9 @@ def test_page_and_api_show_each_reason_of_a_queued_job_with_its_places(
     rows = re.findall(r'<tr><td>([^<]*)</td><td lang="en">([^<]*)</td></tr>', client.get(f"/jobs/{job}").text)
     assert rows == [(place, reason.reason) for place, reason in zip(places, REASONS, strict=True)]
     view = console.client(headers).get(f"/api/v1/jobs/{job}").json()["job"]
-    assert view["waits"] == [asdict(reason) | {"code": None, "places": list(reason.places)} for reason in REASONS]
+    assert view["waits"] == [
+        {"reason": one.reason, "code": None, "places": list(one.places), "more": one.more} for one in REASONS
+    ]
     assert view["note"] == (
         "n1, n2, n3 and 2 more: 0 of 8 GPUs free; 1 broken: Xid 79: bus; 1 more: no room either; lab: could not run it:"
         " never"

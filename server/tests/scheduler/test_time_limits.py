@@ -8,6 +8,7 @@ from starforge.contract.launch import Network
 from starforge.contract.states import JobState
 from starforge_console.executors.scripting import FakeNode
 from starforge_console.ledger.fleets import Fleet, add_fleet, require_limit
+from starforge_console.ledger.waits import read_waits
 
 
 async def make_strict(site: Site) -> None:
@@ -34,6 +35,7 @@ def test_a_job_that_waits_is_promised_a_start_and_passed_only_by_what_ends_befor
             short = await site.submit(max_runtime_s=100.0)
             await site.dequeue()
             assert "n1: has room for it by 1970-01-01 00:34 UTC at the latest" in (await site.job(large)).note
+            assert [wait.starts_by for wait in read_waits((await site.job(large)).waiting)][-1] == 34 * 60.0
             assert f"kept for {large}" in (await site.job(long)).note
             assert [await state(site, job) for job in (large, long)] == [JobState.QUEUED, JobState.QUEUED]
             assert await state(site, short) == JobState.PENDING

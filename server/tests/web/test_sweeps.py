@@ -30,6 +30,14 @@ def test_a_sweep_is_one_queued_job_a_combination(console: ConsoleUnderTest) -> N
         assert (shown["spec_digest"], shown["admission"]["job"]) == (one["spec_digest"], one["job"])
 
 
+def test_the_jobs_of_a_sweep_are_queued_in_the_order_of_its_combinations(console: ConsoleUnderTest) -> None:
+    client = console.client(console.add_user("ann"))
+    rates = [{"lr": number / 100} for number in range(1, 9)]
+    told = sweep(console, client, build_sweep(name="rates", combinations=rates))
+    queued = client.get("/api/v1/queue").json()["items"]
+    assert [one["job"]["id"] for one in queued] == [one["job"] for one in told["jobs"]]
+
+
 def test_a_job_of_a_sweep_has_the_digest_that_the_same_submission_alone_has(console: ConsoleUnderTest) -> None:
     client = console.client(console.add_user("ann"))
     config: dict[str, Json] = {"image": "python:3.11", "hyperparameters": {"lr": 1.0, "optim": {"name": "adam"}}}

@@ -75,7 +75,7 @@ def init(admin: str, *, new_link: bool) -> None:
 
     settings = _load_settings()
     check_host(settings)
-    prepare_state(settings.paths.console_state_dir)
+    prepare_state(settings)
     with _open_ledger(settings) as ledger:
         install = prepare_install(ledger, settings, time.time())
         _say(f"install {install.id}: state in {settings.paths.console_state_dir}, storage in {settings.storage_root}")
@@ -101,6 +101,38 @@ def serve() -> None:
     settings = _load_settings()
     set_up_log(settings.log.log_format, settings.log.log_level)
     sys.exit(app.run(settings))
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with a stable schema.")
+def backup(folder: Path, *, as_json: bool) -> None:
+    """Write the ledger, curves, logs and keys to the new FOLDER, whole or not at all. The console may be running.
+
+    Workspaces and outputs of jobs lie in the storage root: copy that afterwards. The JSON holds folder, bytes, version,
+    made_at, install, storage, database and gaps: a list of attempt, stream, from_byte, to_byte and why.
+    """
+    from starforge_console.backup.command import back_up  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.fleets.install import require_ledger  # noqa: PLC0415 - the same
+
+    settings = _load_settings()
+    require_ledger(settings)
+    back_up(settings, folder.absolute(), as_json=as_json)
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with a stable schema.")
+def restore(folder: Path, *, as_json: bool) -> None:
+    """Bring the backup in FOLDER back, to a state directory or a database that holds no console yet.
+
+    Whatever machines hold that is newer is neither ended nor doubled: its jobs are held, and shown. A backup from
+    SQLite can be restored to PostgreSQL, and the other way. The JSON holds what the backup says of itself, counts,
+    gaps, blobs that the storage does not hold, newer (job, number, place) and unknown: jobs without a record.
+    """
+    from starforge_console.backup.command import bring_back  # noqa: PLC0415 - a help text needs none of it
+
+    bring_back(_load_settings(), folder.absolute(), as_json=as_json)
 
 
 @main.command("explain-exit")
@@ -292,9 +324,12 @@ def list_wheels(*, as_json: bool) -> None:
 
 
 def _find_wheelhouse() -> Path:
-    from starforge_console.wheels.index import FOLDER  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.fleets.install import require_ledger  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.wheels.index import FOLDER  # noqa: PLC0415 - the same
 
-    return _find_ledger(_load_settings()).with_name(FOLDER)
+    settings = _load_settings()
+    require_ledger(settings)
+    return settings.paths.console_state_dir / FOLDER
 
 
 def _load_settings() -> "ConsoleSettings":
@@ -308,27 +343,15 @@ def _load_settings() -> "ConsoleSettings":
 
 @contextmanager
 def _open_ledger(settings: "ConsoleSettings") -> "Iterator[Database]":
-    from starforge_console.ledger.database import Database  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.fleets.install import locate, require_ledger  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.ledger.database import Database  # noqa: PLC0415 - the same
 
-    ledger = Database(_find_ledger(settings), "ledger")
+    require_ledger(settings)
+    ledger = Database(locate(settings, "ledger"), "ledger")
     try:
         yield ledger
     finally:
         ledger.close()
-
-
-def _find_ledger(settings: "ConsoleSettings") -> Path:
-    from starforge_console.errors import SettingsError  # noqa: PLC0415 - a help text needs none of it
-    from starforge_console.fleets.install import LEDGER_FILE  # noqa: PLC0415 - the same
-
-    path = settings.paths.console_state_dir / LEDGER_FILE
-    if not path.exists():
-        raise SettingsError(
-            f"there is no ledger in {path.parent}",
-            why="this console has not been set up, or FORGE_CONSOLE_STATE_DIR names another folder",
-            next_step="run 'starforge-console init' once",
-        )
-    return path
 
 
 def _link(settings: "ConsoleSettings", code: "Secret") -> str:

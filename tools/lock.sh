@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 .venv/bin/uv lock -q
-.venv/bin/uv export -q --frozen --no-header --no-emit-workspace --all-packages --all-groups \
+.venv/bin/uv export -q --frozen --no-header --no-emit-workspace --all-packages --all-extras --all-groups \
   --format requirements-txt -o requirements.lock
 .venv/bin/python -m tools.node_lock --write
 echo "requirements.lock: $(grep -c '^[a-z]' requirements.lock) packages"

@@ -13,6 +13,7 @@ package_of() {
     venv) echo python3-venv ;;
     engine) echo "docker.io iproute2 iptables util-linux" ;; # a private one: networks and namespaces of its own
     interpreters) echo pypy3 ;; # a second Python beside the system's own, and an older one
+    postgres) echo postgresql ;; # the server that consoles may keep their ledger on
     registry) echo docker-registry ;; # images are asked for at a real one
     rsync) echo rsync ;; # the recipe for a backup is tried
     tini) echo tini ;;
@@ -20,7 +21,7 @@ package_of() {
     clock) echo libfaketime ;; # a daemon whose clock is wrong
     browser) echo "chromium fonts-noto-cjk" ;;
     systemd) echo "systemd systemd-sysv dbus" ;; # its files, for machines of tests that run it
-    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters clock registry rsync tini browser systemd frameworks" >&2; exit 2 ;;
+    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters clock postgres registry rsync tini browser systemd frameworks" >&2; exit 2 ;;
   esac
 }
 
@@ -29,6 +30,7 @@ is_present() {
     venv) "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ;;
     engine) has_all dockerd docker containerd runc ip iptables unshare nsenter setpriv mount ;;
     interpreters) has_second_interpreter ;;
+    postgres) compgen -G '/usr/lib/postgresql/1[5-9]/bin/initdb' >/dev/null ;;
     registry) has_all docker-registry ;;
     rsync) has_all rsync ;;
     frameworks) .venv/bin/python -m tools.framework_image ;;

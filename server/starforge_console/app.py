@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 import structlog
@@ -26,10 +25,9 @@ from starforge_console.backends import Backends
 from starforge_console.blobs.store import BlobStore
 from starforge_console.diagnosis.diagnoser import DiagnosedRecords, Diagnoser
 from starforge_console.domain.retention import Kind
-from starforge_console.errors import SettingsError
 from starforge_console.fleets.administration import Administration, AdministrationParts
 from starforge_console.fleets.console_key import KEY_FILE
-from starforge_console.fleets.install import LEDGER_FILE
+from starforge_console.fleets.install import require_ledger
 from starforge_console.fleets.readiness import ROOT_JOBS, load_job_user
 from starforge_console.fleets.registration import JoinTerms, Registration, RegistrationParts
 from starforge_console.fleets.served import ServedFleets
@@ -82,18 +80,15 @@ def run(settings: ConsoleSettings) -> int:
         SettingsError: the console cannot start like this.
 
     """
-    with contextlib.closing(_StateLock(settings.paths.console_state_dir)):
+    with contextlib.closing(_StateLock(settings)):
         uvloop.run(_run(settings))
     return 0
 
 
 class _StateLock:
-    def __init__(self, state_dir: Path) -> None:
-        if not (state_dir / LEDGER_FILE).exists():
-            raise SettingsError(
-                f"there is no ledger in {state_dir}", next_step="run 'starforge-console init' once, then start again"
-            )
-        self._descriptor = lock_state(state_dir)
+    def __init__(self, settings: ConsoleSettings) -> None:
+        require_ledger(settings)
+        self._descriptor = lock_state(settings.paths.console_state_dir)
 
     def close(self) -> None:
         os.close(self._descriptor)

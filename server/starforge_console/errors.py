@@ -140,7 +140,7 @@ class LedgerBusy(Busy):
 
 
 class LedgerFailed(Unavailable):
-    """The ledger could not commit; nothing of the request was kept."""
+    """The ledger could not commit or be read. What it says tells whether anything was kept: most often nothing was."""
 
     code = "ledger_failed"
 

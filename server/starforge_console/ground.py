@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,7 @@ from starforge_console.clock import SystemClock
 from starforge_console.errors import VaultUnusable
 from starforge_console.fleets.directory import Directory
 from starforge_console.fleets.hardware import HardwareRegistry
-from starforge_console.fleets.install import LEDGER_FILE, SERIES_FILE, Install, load_install, prepare_state
+from starforge_console.fleets.install import Install, load_install, locate, prepare_state
 from starforge_console.inputs.hub import Hub
 from starforge_console.ledger.database import Database
 from starforge_console.registries.asking import Registries
@@ -28,6 +30,7 @@ from starforge_console.telemetry.metrics import LoopFigures
 from starforge_console.wakeups import Wakeups
 
 _log = structlog.get_logger("vault")
+_databases_log = structlog.get_logger("console")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +60,11 @@ class Ground:
 async def open_ground(settings: ConsoleSettings) -> AsyncIterator[Ground]:
     """Open the databases of an install and read what changes while it serves; both are closed in the end."""
     state_dir = settings.paths.console_state_dir
-    prepare_state(state_dir)
+    prepare_state(settings)
     wakeups = Wakeups()
     wakeups.bind()
-    ledger, series = Database(state_dir / LEDGER_FILE, "ledger"), Database(state_dir / SERIES_FILE, "series")
+    ledger = Database(locate(settings, "ledger"), "ledger", lead_lost=_end)
+    series = Database(locate(settings, "series"), "series", lead_lost=_end)
     figures = CollectorRegistry()
     clock, vault = SystemClock(), open_vault(state_dir / VAULT_KEY_FILE, ledger)
     try:
@@ -94,6 +98,12 @@ async def open_ground(settings: ConsoleSettings) -> AsyncIterator[Ground]:
     finally:
         ledger.close()
         series.close()
+
+
+def _end() -> None:
+    """Another console leads: what this one remembers is past, and it writes no more."""
+    _databases_log.error("another console leads the database: this one ends")
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _check_vault(vault: Vault) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from starforge.cli.main import root as sf
-from starforge_console.cli import main as console
+from starforge_console.cli.main import main as console
 from starforge_forgelet.cli import root as forgelet
 
 _HEAD: Final = """\

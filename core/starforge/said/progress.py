@@ -39,6 +39,10 @@ PROGRESS: Final = {
     ),
     "note.maintenance": "paused for maintenance by {by}",
     "note.maintenance_why": "paused for maintenance by {by}: {why}",
+    "note.restored": (
+        "paused: the console was restored from a backup that is older than attempt {number} ({place}); look at what"
+        " that attempt left, then resume the job, or stop it"
+    ),
     "note.drained": "paused: node {node} is drained",
     "note.drained_why": "paused: node {node} is drained ({why})",
     "note.secret": "passed 1 secret: {names}",

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from starforge.contract.launch import Network
+from starforge.contract.launch import Network, Secret
 from starforge.durable import write_once
 from starforge.mounts import find_file_system
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.errors import SettingsError
-from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.database import Database, is_set_up, upgrade_schema
 from starforge_console.ledger.fleets import Fleet, add_fact, add_fleet, find_fact, list_fleets
+from starforge_console.ledger.place import Place, Server
 from starforge_console.settings.console import ConsoleSettings
 
-LEDGER_FILE: Final = "ledger.db"
-SERIES_FILE: Final = "series.db"
+SCHEMAS: Final = ("ledger", "series")
 INSTALL_FACT: Final = "install"
 STORAGE_FACT: Final = "storage"
 
@@ -34,13 +34,29 @@ class Install:
     storage_id: str
 
 
-def prepare_state(state_dir: Path) -> None:
+def locate(settings: ConsoleSettings, schema: str) -> Place:
+    """Where the schema lies: on the server that is named, else in a file of the state directory."""
+    url = settings.paths.database_url.get_secret_value()
+    return Server(Secret(url)) if url else settings.paths.console_state_dir / f"{schema}.db"
+
+
+def prepare_state(settings: ConsoleSettings) -> None:
     """Make the state directory (0700) and bring both databases to this version.
 
     Raises:
-        SettingsError: it lies on a network file system, or others may read it.
+        SettingsError: it lies on a network file system, or others may read it; or the database cannot be used.
 
     """
+    prepare_folder(settings.paths.console_state_dir)
+    for schema in SCHEMAS:
+        place = locate(settings, schema)
+        if isinstance(place, Path):
+            os.close(os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        upgrade_schema(place, schema)
+
+
+def prepare_folder(state_dir: Path) -> None:
+    """Make the state directory (0700). Raises SettingsError as `prepare_state`."""
     check_local(state_dir)
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if state_dir.stat().st_mode & _FOR_OTHERS:
@@ -49,10 +65,17 @@ def prepare_state(state_dir: Path) -> None:
             why="it holds the ledger and the hashes of tokens",
             next_step=f"run 'chmod 700 {state_dir}', or name a folder that is the console's alone",
         )
-    for name in (LEDGER_FILE, SERIES_FILE):
-        path = state_dir / name
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        upgrade_schema(path, path.stem)
+
+
+def require_ledger(settings: ConsoleSettings) -> None:
+    """Raises SettingsError unless a console was set up with these settings."""
+    place = locate(settings, "ledger")
+    if not is_set_up(place):
+        raise SettingsError(
+            "there is no ledger in " + (str(place.parent) if isinstance(place, Path) else "that database"),
+            why="this console has not been set up, or FORGE_CONSOLE_STATE_DIR or FORGE_DATABASE_URL name another one",
+            next_step="run 'starforge-console init' once",
+        )
 
 
 def prepare_install(ledger: Database, settings: ConsoleSettings, now: float) -> Install:
@@ -82,7 +105,7 @@ def load_install(ledger: Database, storage_root: Path) -> Install:
     storage_id = ledger.read_now(lambda c: find_fact(c, STORAGE_FACT))
     if install_id is None or storage_id is None:
         raise SettingsError("this console has not been set up", next_step="run 'starforge-console init' once")
-    _check_storage(storage_root, storage_id)
+    check_storage(storage_root, storage_id)
     return Install(install_id, storage_id)
 
 
@@ -97,17 +120,8 @@ def check_local(path: Path, mounts: bytes | None = None) -> None:
         )
 
 
-def _prepare_storage(ledger: Database, root: Path) -> str:
-    known = ledger.read_now(lambda c: find_fact(c, STORAGE_FACT))
-    if known is not None:
-        _check_storage(root, known)
-        return known
-    root.mkdir(mode=0o755, parents=True, exist_ok=True)
-    storage_id = _read_mark(root) or _write_mark(root)
-    return ledger.write_now(lambda c: add_fact(c, STORAGE_FACT, storage_id))
-
-
-def _check_storage(root: Path, storage_id: str) -> None:
+def check_storage(root: Path, storage_id: str) -> None:
+    """Raises SettingsError unless the storage root says that it is the one with this id."""
     found = _read_mark(root)
     if found == storage_id:
         return
@@ -117,6 +131,16 @@ def _check_storage(root: Path, storage_id: str) -> None:
         why=f"{mark} is missing" if found is None else f"{mark} says {found}, and the ledger knows {storage_id}",
         next_step="mount the share, or correct the setting",
     )
+
+
+def _prepare_storage(ledger: Database, root: Path) -> str:
+    known = ledger.read_now(lambda c: find_fact(c, STORAGE_FACT))
+    if known is not None:
+        check_storage(root, known)
+        return known
+    root.mkdir(mode=0o755, parents=True, exist_ok=True)
+    storage_id = _read_mark(root) or _write_mark(root)
+    return ledger.write_now(lambda c: add_fact(c, STORAGE_FACT, storage_id))
 
 
 def _read_mark(root: Path) -> str | None:

@@ -1,6 +1,10 @@
-"""Databases: how each of the two schemas is opened, brought up to date, read and written."""
+"""Databases: how each of the two schemas is opened, brought up to date, read and written.
+
+SQLite is the file's own business here; what PostgreSQL needs beside is in `starforge_console.ledger.postgres`.
+"""
 
 import asyncio
+import contextlib
 import fcntl
 import os
 from collections.abc import Callable
@@ -9,9 +13,20 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import QueuePool
 
-from starforge_console.errors import SettingsError
+from starforge_console.errors import LedgerFailed, SettingsError
+from starforge_console.ledger.place import Place, Server
+from starforge_console.ledger.postgres import (
+    Leader,
+    explained,
+    first_line,
+    nobody_leads,
+    open_readers,
+    open_writer,
+    prepare_schema,
+)
 from starforge_console.ledger.writer import Writer
 
 READERS: Final = 4
@@ -22,15 +37,24 @@ T = TypeVar("T")
 
 
 class Database:
-    """One schema on SQLite: a pool of readers, one writer.
+    """One schema: a pool of readers, one writer.
 
     Coroutines await `read` and `write`; neither runs SQL on the event loop's thread. A closure gets a connection inside
-    a transaction, must not keep it, and cannot await, so no transaction ever spans a wait.
+    a transaction, must not keep it, and cannot await, so no transaction ever spans a wait. A closure that writes may be
+    run again where the database could not keep what it did, so it does nothing else than write and answer.
     """
 
-    def __init__(self, path: Path, schema: str) -> None:
-        self._reader = _open_engine(path, read_only=True)
-        self._writing = _open_engine(path, read_only=False)
+    def __init__(self, place: Place, schema: str, *, lead_lost: Callable[[], None] | None = None) -> None:
+        """Open the schema; with `lead_lost` as the one console that leads it, called should another one lead later.
+
+        For SQLite the lock of the state directory keeps others from leading.
+
+        Raises:
+            SettingsError: another console leads, or the server cannot be used.
+
+        """
+        self._reader, self._writing = _open_engines(place, schema, lead_lost)
+        self._is_remote = isinstance(place, Server)
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix=f"{schema}-reader")
         self._writer = Writer(self._writing, schema)
 
@@ -40,8 +64,17 @@ class Database:
 
     def read_now(self, work: Callable[[Connection], T]) -> T:
         """The same from a thread that may block."""
-        with self._reader.connect() as connection, connection.begin():
-            return work(connection)
+        try:
+            with self._reader.connect() as connection, connection.begin():
+                return work(connection)
+        except OperationalError as error:
+            if not self._is_remote:
+                raise
+            raise LedgerFailed(
+                "the ledger cannot be read",
+                why=first_line(error),
+                next_step="look at the server of FORGE_DATABASE_URL",
+            ) from error
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """What `work` answers, once its changes are on disk; what it raises, with none of them kept."""
@@ -59,19 +92,40 @@ class Database:
         self._writing.dispose()
 
 
-def upgrade_schema(path: Path, schema: str) -> None:
-    """Bring the database at `path` to this version's `schema` (`ledger` or `series`), creating it when it is new."""
-    engine = _open_engine(path, read_only=False)
+def upgrade_schema(place: Place, schema: str) -> None:
+    """Bring the database at `place` to this version's `schema` (`ledger` or `series`), creating it when it is new.
+
+    Raises:
+        SettingsError: the server cannot be used, or a console leads what has to be brought up to date.
+
+    """
+    engine = prepare_schema(place, schema) if isinstance(place, Server) else open_file(place, read_only=False)
     try:
         with engine.connect() as connection:
-            if not _is_current(connection, schema):
-                connection.rollback()  # migrations begin and end their own transaction
-                _upgrade(connection, schema)
+            current = is_current(connection, schema)
+            connection.rollback()  # migrations begin and end their own transaction
+        if current:
+            return
+        alone = nobody_leads(place, schema) if isinstance(place, Server) else contextlib.nullcontext()
+        with alone, engine.connect() as connection:
+            _upgrade(connection, schema)
     finally:
         engine.dispose()
 
 
-def _is_current(connection: Connection, schema: str) -> bool:
+def is_set_up(place: Place) -> bool:
+    """Whether a console was ever set up there. Raises SettingsError when the server cannot be asked."""
+    if not isinstance(place, Server):
+        return place.exists()
+    engine = open_readers(place, "ledger", 1)
+    try:
+        with explained(), engine.connect() as connection:
+            return bool(connection.dialect.has_table(connection, _REVISIONS))
+    finally:
+        engine.dispose()
+
+
+def is_current(connection: Connection, schema: str) -> bool:
     """Whether the newest migration has run. Files are named by their revisions, which are counted up."""
     newest = max(file.stem.partition("_")[0] for file in (MIGRATIONS / schema / "versions").glob("[0-9]*.py"))
     if not connection.dialect.has_table(connection, _REVISIONS):
@@ -113,7 +167,21 @@ def lock_state(state_dir: Path) -> int:
     return descriptor
 
 
-def _open_engine(path: Path, *, read_only: bool) -> Engine:
+def _open_engines(place: Place, schema: str, lead_lost: Callable[[], None] | None) -> tuple[Engine, Engine]:
+    """(for readers, for the writer)."""
+    if not isinstance(place, Server):
+        return open_file(place, read_only=True), open_file(place, read_only=False)
+    writing = open_writer(place, schema, Leader(schema, lead_lost) if lead_lost else None)
+    try:
+        with explained(), writing.connect():
+            return open_readers(place, schema, READERS), writing
+    except SettingsError:
+        writing.dispose()
+        raise
+
+
+def open_file(path: Path, *, read_only: bool) -> Engine:
+    """Connections to a file of SQLite's: some that read, or the one that writes."""
     engine = create_engine(
         f"sqlite:///{path}",
         connect_args={"isolation_level": None, "check_same_thread": False, "timeout": 30},

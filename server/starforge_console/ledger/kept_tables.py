@@ -55,6 +55,16 @@ job_steps = Table(
 )
 """The highest step that a job's newest reporting attempt has reported a point of."""
 
+newer_attempts = Table(
+    "newer_attempts",
+    ledger,
+    Column("job_id", Text, ForeignKey("jobs.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    # The storage, or the fleet that its container was found in.
+    Column("place", Text, nullable=False),
+)
+"""Attempts that were begun after the backup from which this ledger was restored, until their jobs are held for them."""
+
 idempotency = Table(
     "idempotency",
     ledger,

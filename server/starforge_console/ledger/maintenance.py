@@ -15,6 +15,9 @@ from starforge_console.ledger.moves import Guard
 from starforge_console.ledger.tables import attempts, facts, jobs
 from starforge_console.ledger.wishes import wish
 
+BY_RESTORE: Final = "restore"
+"""Who began the maintenance of a restored ledger, which ends by itself."""
+
 _FACT: Final = "maintenance"
 _BEGUN: Final = select(facts.c.value).where(facts.c.name == _FACT)
 
@@ -50,7 +53,7 @@ def begin_maintenance(connection: Connection, by: str, reason: str, guard: Guard
     """
     found = find_maintenance(connection)
     begun = Maintenance(by=by, reason=reason, since=guard.now)
-    if found is not None:
+    if found is not None and found.by != BY_RESTORE:
         begun = replace(found, reason=reason or found.reason)
     value = json.dumps(asdict(begun))
     if found is None:

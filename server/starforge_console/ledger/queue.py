@@ -21,6 +21,7 @@ from starforge_console.ledger.maintenance import find_maintenance
 from starforge_console.ledger.moves import Change, Guard, JobRef, move
 from starforge_console.ledger.nodes import is_draining
 from starforge_console.ledger.pools import read_pools
+from starforge_console.ledger.restored import has_newer
 from starforge_console.ledger.tables import attempt_outputs, attempts, jobs
 from starforge_console.ledger.waits import write_waits
 
@@ -111,12 +112,12 @@ def dequeue(
 ) -> JobRef | None:
     """QUEUED -> SUBMITTED with a new attempt and its target in the same transaction; `passed` were passed by it.
 
-    None when somebody was faster, deleted the target's fleet, drained its machine or began a maintenance.
+    None when somebody was faster, deleted the fleet, drained the machine, began a maintenance or restored the ledger.
     """
     target = attempt.target
     if is_deleted(connection, target.fleet) or is_draining(connection, target.node):
         return None
-    if find_maintenance(connection) is not None:
+    if find_maintenance(connection) is not None or has_newer(connection, job.id):
         return None
     moved = move(
         connection,

@@ -14,6 +14,7 @@ from starforge_console.domain.inputs import CheckpointInput
 from starforge_console.domain.retention import AttemptFacts, JobFacts, Kind, Removal, find_hold
 from starforge_console.ledger.kept_tables import idempotency, removals
 from starforge_console.ledger.moves import note_timeline
+from starforge_console.ledger.retention_runs import find_hold as find_standing
 from starforge_console.ledger.stored import Store, note_stored
 from starforge_console.ledger.tables import (
     attempts,
@@ -69,9 +70,10 @@ def list_ended(connection: Connection, after: Place, before: float, limit: int) 
 def begin_removals(connection: Connection, wanted: Sequence[Removal], now: float) -> Sequence[Removal]:
     """Write down what is about to go of one job, as far as the job, as it is now, still lets it; gives that part.
 
-    From then on no new job can be admitted to start from a checkpoint that is among it.
+    From then on no new job can be admitted to start from a checkpoint that is among it. Nothing goes while somebody
+    holds the collector: a backup may have been begun since the pass looked.
     """
-    if not wanted:
+    if not wanted or find_standing(connection, now) is not None:
         return ()
     rows = connection.execute(select(jobs).where(jobs.c.id == wanted[0].job)).all()
     if any(find_hold(job) for job in _build_facts(connection, rows)) or not rows:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from backports import zstd
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import BigInteger, Connection, cast, delete, func, insert, select
 
 from starforge_console.domain.samples import Sample
 from starforge_console.ledger.kept_tables import samples
@@ -15,6 +15,9 @@ REPORTS_AT_MOST: Final = 5000
 """So many reports of one job are kept."""
 BYTES_AT_MOST: Final = 64 << 20
 """So much text of one job is kept, before it is compressed."""
+
+_ORDER: Final = cast(samples.c.attempt, BigInteger) * (1 << 32) + samples.c.at_byte
+"""A later attempt's reports come after those of an earlier one; an attempt's number has four bytes, this has eight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,7 @@ def list_names(connection: Connection, job_id: str) -> list[str]:
 def list_samples(connection: Connection, job_id: str, name: str, after: int, limit: int) -> list[SampleLine]:
     """The reports under a name at steps above `after`, by step; of several at one step the last."""
     newest = (
-        select(samples.c.step, func.max(samples.c.attempt * (1 << 32) + samples.c.at_byte).label("newest"))
+        select(samples.c.step, func.max(_ORDER).label("newest"))
         .where(samples.c.job_id == job_id, samples.c.name == name, samples.c.step > after)
         .group_by(samples.c.step)
         .order_by(samples.c.step)
@@ -83,7 +86,7 @@ def list_samples(connection: Connection, job_id: str, name: str, after: int, lim
         .where(
             samples.c.job_id == job_id,
             samples.c.name == name,
-            samples.c.attempt * (1 << 32) + samples.c.at_byte == newest.c.newest,
+            newest.c.newest == _ORDER,
         )
         .order_by(samples.c.step)
     ).all()

@@ -35,6 +35,8 @@ _QUEUED: Final = text("state = 'QUEUED'")
 
 # SQLite numbers only INTEGER keys by itself; PostgreSQL wants eight bytes.
 Serial = BigInteger().with_variant(Integer, "sqlite")
+# What others tell may be any number; SQLite's INTEGER holds it, and older tables call it that.
+Wide = Serial
 
 
 facts = Table("facts", ledger, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
@@ -217,7 +219,7 @@ attempts = Table(
     Column("gone_since", Float),
     Column("gone_engine_started_at", Float),
     Column("reason", Text),
-    Column("exit_code", Integer),
+    Column("exit_code", Wide),
     Column("evidence", Text),
     Column("costs_retry", Boolean, nullable=False),
     Column("gpus", Text, nullable=False),
@@ -230,7 +232,7 @@ attempts = Table(
     Column("capsule_digest", Text),
     Column("runner_digest", Text),
     Column("outputs", Text),
-    Column("produced_bytes", Integer),
+    Column("produced_bytes", Wide),
     Column("finalised_at", Float),
     Column("cleaned_at", Float),
     UniqueConstraint("job_id", "number"),

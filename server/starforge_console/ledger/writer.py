@@ -1,9 +1,10 @@
 """One thread that writes: many closures a commit, each in a savepoint of its own.
 
-Every transaction starts with BEGIN IMMEDIATE (a plain BEGIN lets two writers meet as "database is locked"). Savepoints
-go through the driver, which costs half of a nested transaction of SQLAlchemy's. An answer leaves only after the commit.
-After every error the driver is asked whether a transaction is still open: a full disk ends the whole of it, and then
-the whole batch fails and nothing more of it runs.
+Every transaction starts with BEGIN IMMEDIATE (a plain BEGIN lets two writers meet as "database is locked"), or with
+the lock of PostgreSQL's that stands for it. Savepoints go through the driver, which costs half of a nested transaction
+of SQLAlchemy's. An answer leaves only after the commit. After every error the driver is asked whether a transaction is
+still open: a full disk or a lost session ends the whole of it, and then the whole batch fails and nothing more of it
+runs. What PostgreSQL rolled back for the sake of others (a deadlock, a serialization failure) is run again.
 """
 
 import asyncio
@@ -18,11 +19,15 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from starforge.errors import StarForgeError
 from starforge_console.errors import LedgerBusy, LedgerFailed
+from starforge_console.ledger.postgres import first_line, is_lost, is_repeatable
 
 BATCH: Final = 64
 WAITING_AT_MOST: Final = 4096
 RETRY_AFTER_S: Final = 1.0
+RUNS_AT_MOST: Final = 5
+"""So often a batch is run that makes way for somebody else's transaction."""
 
 T = TypeVar("T")
 
@@ -33,6 +38,10 @@ class _Job:
     done: "Future[Any] | asyncio.Future[Any]"
     answer: object = None
     error: BaseException | None = None
+
+    def begin_again(self) -> None:
+        """Forget what an earlier run came to."""
+        self.answer = self.error = None
 
     def deliver(self) -> None:
         if self.done.cancelled():
@@ -106,39 +115,69 @@ class Writer:
 
 
 def _commit_batch(connection: Connection, batch: Sequence[_Job]) -> None:
-    try:
-        with connection.begin():
+    for run in range(1, RUNS_AT_MOST + 1):
+        try:
+            transaction = connection.begin()
             for job in batch:
+                job.begin_again()
                 _run_in_savepoint(connection, job)
-    except _TransactionLostError as lost:
-        _fail(batch, lost)
-    except SQLAlchemyError as error:
-        _fail(batch, error)
+        except _TransactionLostError as lost:
+            _roll_back(connection)
+            if is_repeatable(lost.__cause__ or lost) and run < RUNS_AT_MOST:
+                continue
+            return _fail(batch, lost.__cause__ or lost)
+        except (SQLAlchemyError, StarForgeError) as error:
+            _roll_back(connection)
+            return _fail(batch, error)
+        try:
+            return transaction.commit()
+        except SQLAlchemyError as error:
+            _roll_back(connection)
+            if not is_repeatable(error):
+                return _fail(batch, error, is_known=connection.dialect.name == "sqlite")
+    return None
 
 
 class _TransactionLostError(Exception):
-    """The database ended the whole transaction under a savepoint."""
+    """The database ended the whole transaction under a savepoint, or it has to end for others."""
 
 
 def _run_in_savepoint(connection: Connection, job: _Job) -> None:
     raw: Any = connection.connection.driver_connection
-    raw.execute("SAVEPOINT w")
+    driver_error = connection.dialect.loaded_dbapi.Error
     try:
-        job.answer = job.work(connection)
-    except BaseException as error:  # whatever the closure raises is its caller's, not this thread's
-        job.error = error
-        if not raw.in_transaction:
-            raise _TransactionLostError(str(error)) from error
-        raw.execute("ROLLBACK TO w")
-    raw.execute("RELEASE w")
+        raw.execute("SAVEPOINT w")
+        try:
+            job.answer = job.work(connection)
+        except BaseException as error:  # whatever the closure raises is its caller's, not this thread's
+            job.error = error
+            if is_repeatable(error) or _is_lost(connection, raw):
+                raise _TransactionLostError from error
+            raw.execute("ROLLBACK TO w")
+        raw.execute("RELEASE w")
+    except driver_error as error:
+        raise _TransactionLostError from error
 
 
-def _fail(batch: Sequence[_Job], error: BaseException) -> None:
+def _is_lost(connection: Connection, raw: Any) -> bool:  # noqa: ANN401 - the driver's own connection
+    return not raw.in_transaction if connection.dialect.name == "sqlite" else is_lost(raw)
+
+
+def _roll_back(connection: Connection) -> None:
+    """End what is open; the session that a server ended is replaced when the next batch begins."""
+    try:
+        connection.rollback()
+    except SQLAlchemyError:
+        connection.invalidate()
+
+
+def _fail(batch: Sequence[_Job], error: BaseException, *, is_known: bool = True) -> None:
+    kept = "nothing of this request was kept" if is_known else "whether this request was kept is not known"
     for job in batch:
         job.error = LedgerFailed(
-            "the ledger could not commit; nothing of this request was kept",
-            why=str(error).splitlines()[0] if str(error) else type(error).__name__,
-            next_step="look at the disk that holds FORGE_CONSOLE_STATE_DIR",
+            f"the ledger could not commit; {kept}",
+            why=first_line(error),
+            next_step="look at the disk that holds FORGE_CONSOLE_STATE_DIR, or at the server of FORGE_DATABASE_URL",
         )
 
 

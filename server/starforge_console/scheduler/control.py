@@ -10,6 +10,7 @@ from starforge.contract.observation import NoSignal
 from starforge.errors import BackendUnreachable
 from starforge_console.ledger.endings import list_known
 from starforge_console.ledger.in_flight import void_leases
+from starforge_console.ledger.restored import find_restored
 from starforge_console.scheduler.apply import Apply
 from starforge_console.scheduler.cleanup import Cleanup
 from starforge_console.scheduler.deps import SchedulerDeps
@@ -75,6 +76,8 @@ class Scheduler:
             _log.warning("a backend did not answer at the start", fleet=fleet, reason=held.reason)
             return
         await self._reconcile.run_once(MERGE_LIMIT_S)
+        if await self._deps.ledger.read(find_restored) is not None:
+            return  # what it does not know is newer than itself, and is looked at first
         try:
             swept = await executor.sweep(await self._deps.ledger.read(list_known))
         except BackendUnreachable as error:

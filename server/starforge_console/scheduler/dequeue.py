@@ -31,6 +31,7 @@ from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.launch import LAUNCH_LEASE_S, Launcher
 from starforge_console.scheduler.looks import Looks
 from starforge_console.scheduler.rest import Rest, build_basis
+from starforge_console.scheduler.restored import AfterRestore
 from starforge_console.scheduler.snapshots import Snapshots
 from starforge_console.scheduler.windows import OpeningHours
 from starforge_console.wakeups import job_topic
@@ -49,6 +50,7 @@ class Dequeue:
         self._deps = deps
         self._launcher = launcher
         self._looks = Looks(deps)
+        self._after_restore = AfterRestore(deps)
         self._hours = OpeningHours(deps)
         self._snapshots = Snapshots(deps.snapshot_sources)
         self._queue = RememberedQueue()
@@ -59,6 +61,7 @@ class Dequeue:
         wait_s = await self._retry_due()
         maintenance = await self._go_on()
         windows, edge = await self._hours.run_once()
+        wait_s = min(wait_s, await self._after_restore.run_once())
         now = self._deps.clock.now()
         queued, held_until = split_due(await self._deps.ledger.read(self._queue.load), now)
         # Looked at even when nothing waits: admission, profiles and pages read what was seen here.

@@ -9,6 +9,7 @@ from starforge.contract.ids import AttemptId
 from starforge.contract.observation import NoSignal, Phase, Seen
 from starforge.errors import StarForgeError
 from starforge_console.ledger.endings import list_known
+from starforge_console.ledger.restored import find_restored
 from starforge_console.scheduler.deps import SchedulerDeps
 
 _IDLE: Final = frozenset({Phase.EXITED, Phase.PREPARING})
@@ -27,7 +28,12 @@ class Sweep:
         self._deps = deps
 
     async def run_once(self) -> float:
-        """Remove what is idle and not known; what runs stays, whoever knows it. Gives the seconds to the next."""
+        """Remove what is idle and not known; what runs stays, whoever knows it. Gives the seconds to the next.
+
+        A ledger that was restored and does not know yet what is newer than itself removes nothing.
+        """
+        if await self._deps.ledger.read(find_restored) is not None:
+            return ROUNDS_BETWEEN * self._deps.reconcile_s
         for executor in list(self._deps.executors.values()):
             for attempt in await self._find_unknown(executor):
                 await self._remove(executor, attempt)

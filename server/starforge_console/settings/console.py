@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from starforge.containers.settings import GpuRuntime, find_secrets_root
 from starforge.contract.launch import Secret
 from starforge_console.errors import SettingsError
+from starforge_console.settings.database import DatabaseSettings
 from starforge_console.settings.group import Group
 from starforge_console.settings.oidc import OidcSettings
 from starforge_console.settings.registries import RegistrySettings
@@ -69,7 +70,7 @@ def _default_storage_root() -> Path | None:
 SettingsT = TypeVar("SettingsT", bound=Group)
 
 
-class PathSettings(Group):
+class PathSettings(DatabaseSettings):
     """Where the console keeps what it must not lose, and where jobs keep theirs."""
 
     console_state_dir: AbsolutePath = Field(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from server.tests.clocks import HandClock
-from server.tests.databases import open_database
+from server.tests.databases import open_database, read_stored
 from starforge.contract.launch import Secret
 from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.vault import Vault, open_vault
@@ -30,10 +30,11 @@ from starforge.contract.launch import Secret
 from starforge_console.accounts.secrets import UserSecrets
 from starforge_console.accounts.vault import open_vault
 from starforge_console.ledger.accounts import Account
+from server.tests.databases import place_of
 from starforge_console.ledger.database import Database
 
 root = Path(sys.argv[1])
-ledger = Database(root / "ledger.db", "ledger")
+ledger = Database(place_of(root / "ledger.db"), "ledger")
 held = threading.Event()
 
 def hold(connection):
@@ -111,4 +112,5 @@ def test_what_was_kept_before_a_kill_opens_after_it(ledger: Database, tmp_path: 
 def test_a_value_that_waits_to_be_kept_is_in_no_file(ledger: Database, tmp_path: Path) -> None:
     kill_while_it_seals(tmp_path)
     assert ledger.read_now(list_sealed) == []
+    assert VALUE.encode() not in read_stored(tmp_path)
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and VALUE.encode() in file.read_bytes()]

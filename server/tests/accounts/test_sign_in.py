@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from server.tests.clocks import HandClock
-from server.tests.databases import open_database
+from server.tests.databases import open_database, read_stored
 from starforge.errors import Busy, InputError, SignInRequired, StarForgeError
 from starforge_console.accounts.sign_in import Accounts, check_scope
 from starforge_console.accounts.throttle import FAILURES_AT_ONCE, PEERS_AT_MOST, Throttle
@@ -64,7 +64,7 @@ def test_the_ledger_holds_the_hash_and_never_the_token(ledger: Database, clock: 
     token = issued.text.reveal()
     assert ledger.read_now(lambda c: find_account(c, hash_token(token), PERSONAL, clock.now())) is not None
     ledger.close()
-    stored = b"".join(path.read_bytes() for path in tmp_path.glob("ledger.db*"))
+    stored = read_stored(tmp_path)
     assert hash_token(token).encode() in stored
     assert token.encode() not in stored
     assert token not in repr(issued)

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from e2e.support.owned import MEMORY, owned_folder
-from starforge_console.cli import main
+from starforge_console.cli.main import main
 
 LINK = re.compile(r"http://127\.0\.0\.1:7080/signin/[A-Za-z0-9_-]{43}\n")
 TOKEN = re.compile(r"sfp_[A-Za-z0-9_-]{43}\n")

@@ -3,7 +3,7 @@ from pathlib import Path
 import click
 from click.testing import CliRunner, Result
 
-from starforge_console.cli import main
+from starforge_console.cli.main import main
 
 
 def call(state: Path, *arguments: str) -> Result:

@@ -12,7 +12,7 @@ import starforge
 import starforge_console
 from starforge.cli.lazy import LazyGroup
 from starforge.cli.main import root
-from starforge_console.cli import main
+from starforge_console.cli.main import main
 
 PROGRAMS = {"sf": root, "starforge-console": main}
 NAMED = re.compile(r"(?<![\w./-])(sf|starforge-console)((?: (?:--?)?[A-Za-z][A-Za-z-]*)+)")

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from server.tests.domain.test_exit_reason import RECORD
-from starforge_console.cli import main
+from starforge_console.cli.main import main
 
 FOLDER = Path(__file__).with_name("replies")
 CASES: list[dict[str, Any]] = json.loads((FOLDER / "expected.json").read_text())

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from starforge_console.errors import SettingsError
-from starforge_console.fleets.install import check_local, load_install, prepare_install, prepare_state
+from starforge_console.fleets.install import check_local, load_install, locate, prepare_install, prepare_state
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.fleets import list_fleets
 from starforge_console.settings.console import (
@@ -33,16 +33,17 @@ def state(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ledger(state: Path) -> Iterator[Database]:
-    prepare_state(state)
-    opened = Database(state / "ledger.db", "ledger")
+def ledger(tmp_path: Path) -> Iterator[Database]:
+    settings = settings_for(tmp_path)
+    prepare_state(settings)
+    opened = Database(locate(settings, "ledger"), "ledger")
     yield opened
     opened.close()
 
 
-def settings_for(tmp_path: Path, storage: str = "storage") -> ConsoleSettings:
+def settings_for(tmp_path: Path, storage: str = "storage", state: str = "state") -> ConsoleSettings:
     return ConsoleSettings(
-        paths=PathSettings(console_state_dir=tmp_path / "state", storage_root=tmp_path / storage),
+        paths=PathSettings(console_state_dir=tmp_path / state, storage_root=tmp_path / storage),
         http=HttpSettings(),
         local=LocalSettings(),
         policy=PolicySettings(),
@@ -60,7 +61,7 @@ def test_a_state_directory_that_others_may_enter_is_refused_and_left_as_it_is(st
     state.mkdir(mode=0o755)
     state.chmod(0o755)
     with pytest.raises(SettingsError, match="open to others"):
-        prepare_state(state)
+        prepare_state(settings_for(state.parent))
     assert stat.S_IMODE(state.stat().st_mode) == 0o755
     assert list(state.iterdir()) == []
 
@@ -89,9 +90,9 @@ def test_a_second_time_finds_what_the_first_made(tmp_path: Path, ledger: Databas
 
 def test_two_installs_on_one_storage_root_have_ids_of_their_own(tmp_path: Path, ledger: Database) -> None:
     first = prepare_install(ledger, settings_for(tmp_path), 1.0)
-    other_state = tmp_path / "other"
-    prepare_state(other_state)
-    other = Database(other_state / "ledger.db", "ledger")
+    other_settings = settings_for(tmp_path, state="other")
+    prepare_state(other_settings)
+    other = Database(locate(other_settings, "ledger"), "ledger")
     try:
         second = prepare_install(other, settings_for(tmp_path), 1.0)
     finally:

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from server.tests.databases import read_stored
 from server.tests.ingest.builders import Site, event_line, guard, open_site, run
 from server.tests.ledger.builders import wish_stop
 from starforge_console.domain.tokens import hash_token
@@ -102,4 +103,4 @@ def test_no_token_is_kept_or_shown(tmp_path: Path) -> None:
             assert TOKEN not in repr(vars(tokens))
 
     run(_scenario())
-    assert not any(TOKEN.encode() in file.read_bytes() for file in tmp_path.rglob("*.db*"))
+    assert TOKEN.encode() not in read_stored(tmp_path)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from server.tests.databases import place_of
 from server.tests.ingest.builders import event_line, metrics_line
 from starforge.contract.ids import AttemptId, job_of, parse_attempt_id
 from starforge_console.clock import SystemClock
@@ -45,8 +46,8 @@ async def _main(folder: Path, text: str, number: int) -> None:
     attempt_id = parse_attempt_id(text)
     attempt = ReportingAttempt(id=attempt_id, job=job_of(attempt_id), number=number)
     stores = Stores(
-        Database(folder / "ledger.db", "ledger"),
-        Database(folder / "series.db", "series"),
+        Database(place_of(folder / "ledger.db"), "ledger"),
+        Database(place_of(folder / "series.db"), "series"),
         folder / "logs",
         Masker(no_words),
     )

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, update
 
+from server.tests.databases import place_of
 from server.tests.ledger.builders import apply, guard, in_flight, open_ledger, queued, submit, take, wish_stop
 from starforge.contract.ids import JobId
 from starforge.contract.states import Reason
@@ -20,6 +21,7 @@ from starforge_console.ledger.apply import apply_move, ref_of
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.in_flight import note_progress
 from starforge_console.ledger.jobs import delete_job
+from starforge_console.ledger.kept_tables import newer_attempts
 from starforge_console.ledger.quotas import change_parts, list_members, list_spans, load_usage, set_team
 from starforge_console.ledger.share_tables import gpu_spans, stored, user_storage
 from starforge_console.ledger.statements import list_own
@@ -148,7 +150,7 @@ def test_the_attempts_of_an_older_ledger_count_until_their_noticed_ends(tmp_path
         end(ledger, begin(ledger, gpus=0), 2 * DAY_S + 200.0)
 
         def make_old(connection: Connection) -> None:
-            for later in (gpu_spans, stored, user_storage):
+            for later in (gpu_spans, newer_attempts, stored, user_storage):
                 later.drop(connection)
             connection.exec_driver_sql("DROP INDEX ix_jobs_state_id_version_ahead_passed")
             for column in ("gpu_hours", "storage_gib", "profiles"):
@@ -160,7 +162,7 @@ def test_the_attempts_of_an_older_ledger_count_until_their_noticed_ends(tmp_path
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0023'")
 
         ledger.write_now(make_old)
-    upgrade_schema(tmp_path / "ledger.db", "ledger")
+    upgrade_schema(place_of(tmp_path / "ledger.db"), "ledger")
     with open_ledger(tmp_path) as ledger:
         at = 2 * DAY_S + 300.0
         assert spans(ledger, at) == [

@@ -35,6 +35,7 @@ _LATER_TABLES = (
     identity_table.identities,
     *(tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages),
     *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets, kept_tables.removals),
+    kept_tables.newer_attempts,
     *(
         share_tables.shares,
         share_tables.gpu_spans,

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, delete, event, select, update
 
-from server.tests.databases import open_database
+from server.tests.databases import open_database, sqlite_only
 from starforge_console.domain.points import Columns, build_summary
 from starforge_console.domain.rollup import Rollup
 from starforge_console.ledger.database import Database
@@ -178,6 +178,7 @@ def test_a_send_of_a_few_points_leaves_the_large_pieces_alone(series: Database) 
     assert list(series.read_now(lambda c: _load_rollup(c, "j", "k")).counts) == [600, 3, 2]
 
 
+@sqlite_only
 def test_the_pieces_of_many_keys_are_found_by_the_primary_key(series: Database) -> None:
     asked: list[tuple[str, Any]] = []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from server.tests.clocks import HandClock
-from server.tests.databases import empty_database
+from server.tests.databases import make_place
 from server.tests.ledger.builders import guard, submit, wish_stop
 from starforge.contract.capsule import Desired, ExitRecord
 from starforge.contract.executor import FleetView, Target
@@ -314,8 +314,7 @@ async def open_site(
     fleet_kind: type[GatedFleet] = GatedFleet,
 ) -> AsyncIterator[Site]:
     """A console in `folder` over one machine with two GPUs, or over `nodes`."""
-    (folder / "ledger.db").write_bytes(empty_database("ledger"))
-    ledger = ledger_kind(folder / "ledger.db", "ledger")
+    ledger = ledger_kind(make_place(folder / "ledger.db", "ledger"), "ledger")
     clock = HandClock()
     fleet = fleet_kind(nodes or [FakeNode(name="n1", gpus=2)], clock.now)
     if script is not None:

@@ -268,7 +268,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     async def _table(self) -> list[tuple[Any, ...]]:
         columns = (jobs.c.id, jobs.c.state, jobs.c.version, jobs.c.attempt_id, attempts.c.gone_since)
-        rows = select(*columns).outerjoin(attempts, attempts.c.id == jobs.c.attempt_id)
+        rows = select(*columns).outerjoin(attempts, attempts.c.id == jobs.c.attempt_id).order_by(jobs.c.id)
         return await self.site.ledger.read(lambda connection: [tuple(row) for row in connection.execute(rows)])
 
 

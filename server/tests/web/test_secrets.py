@@ -5,6 +5,7 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
+from server.tests.databases import read_stored
 from server.tests.web.support import ConsoleUnderTest, build_submission
 from starforge.contract.secrets import SECRETS_OF_A_USER, VALUE_BYTES
 
@@ -34,7 +35,9 @@ def test_a_secret_is_listed_by_name_and_time_and_its_value_is_in_no_answer_and_n
 def test_nothing_of_a_value_is_in_the_files_of_the_ledger(console: ConsoleUnderTest) -> None:
     console.client(console.add_user("ann")).put("/api/v1/secrets/HF_TOKEN", json={"value": VALUE})
     files = [file for file in console.root.rglob("*") if file.is_file()]
-    assert any(b"HF_TOKEN" in file.read_bytes() for file in files)
+    kept = read_stored(console.root / "state")
+    assert b"HF_TOKEN" in kept
+    assert VALUE.encode() not in kept
     assert not [file for file in files if VALUE.encode() in file.read_bytes()]
 
 

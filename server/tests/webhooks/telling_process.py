@@ -4,6 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from server.tests.databases import place_of
 from starforge_console.accounts.vault import open_vault
 from starforge_console.clock import SystemClock
 from starforge_console.ledger.database import Database
@@ -17,7 +18,7 @@ from starforge_console.webhooks.sending import Sender, WebhookParts
 async def _run(root: Path) -> None:
     settings, clock, wakeups = WebhookSettings(), SystemClock(), Wakeups()
     wakeups.bind()
-    ledger = Database(root / "state" / "ledger.db", "ledger")
+    ledger = Database(place_of(root / "state" / "ledger.db"), "ledger")
     parts = WebhookParts(
         ledger=ledger,
         vault=open_vault(root / "vault-key", ledger),

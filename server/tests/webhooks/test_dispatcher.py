@@ -239,7 +239,7 @@ def test_a_user_who_left_and_one_who_no_longer_administrates_are_told_nothing(
     add(console, leaver, f"{receiver.url}/left")
     add(console, ann, f"{receiver.url}/own")
     console.ledger.write_now(lambda c: c.exec_driver_sql("UPDATE users SET role = 'member' WHERE name = 'root'"))
-    console.ledger.write_now(lambda c: c.exec_driver_sql("UPDATE users SET active = 0 WHERE name = 'eve'"))
+    console.ledger.write_now(lambda c: c.exec_driver_sql("UPDATE users SET active = false WHERE name = 'eve'"))
     with telling():
         run(console, ann)
         receiver.await_number(5)

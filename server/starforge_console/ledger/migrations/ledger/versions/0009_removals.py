@@ -12,7 +12,10 @@ depends_on = None
 def upgrade() -> None:
     """Apply this revision."""
     op.add_column("jobs", sa.Column("workspace", sa.Text(), nullable=True))
-    op.execute("UPDATE jobs SET workspace = json_extract(spec, '$.spec.workspace.digest')")
+    found = "json_extract(spec, '$.spec.workspace.digest')"
+    if op.get_bind().dialect.name == "postgresql":
+        found = "spec::json #>> '{spec,workspace,digest}'"
+    op.execute(f"UPDATE jobs SET workspace = {found}")  # noqa: S608 - a text of ours
     op.create_index(op.f("ix_jobs_workspace"), "jobs", ["workspace"])
     op.create_table(
         "removals",

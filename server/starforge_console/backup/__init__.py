@@ -1,0 +1,1 @@
+"""Backups of a console, and the restored console."""

@@ -1,0 +1,1 @@
+"""The command `starforge-console`, one module for each group of its commands."""

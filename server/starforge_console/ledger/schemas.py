@@ -1,0 +1,19 @@
+"""Both schemas whole: whoever goes over every table must have all the modules that declare some."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from sqlalchemy import MetaData
+
+from starforge_console.ledger import (
+    kept_tables,
+    metric_tables,
+    share_tables,
+    sweep_tables,
+    tables,
+    webhook_tables,
+    window_tables,
+)
+
+SCHEMAS: Final[Mapping[str, MetaData]] = {"ledger": tables.ledger, "series": tables.series}
+DECLARED_IN: Final = (kept_tables, metric_tables, share_tables, sweep_tables, webhook_tables, window_tables)

@@ -6,6 +6,9 @@ from typing import Final
 from sqlalchemy import MetaData
 
 from starforge_console.ledger import (
+    audit_table,
+    device_tables,
+    identity_table,
     kept_tables,
     metric_tables,
     share_tables,
@@ -16,4 +19,14 @@ from starforge_console.ledger import (
 )
 
 SCHEMAS: Final[Mapping[str, MetaData]] = {"ledger": tables.ledger, "series": tables.series}
-DECLARED_IN: Final = (kept_tables, metric_tables, share_tables, sweep_tables, webhook_tables, window_tables)
+DECLARED_IN: Final = (
+    audit_table,
+    device_tables,
+    identity_table,
+    kept_tables,
+    metric_tables,
+    share_tables,
+    sweep_tables,
+    webhook_tables,
+    window_tables,
+)

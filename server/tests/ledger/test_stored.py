@@ -8,17 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, insert, select, update
 
+from server.tests.databases import empty_place, place_of
 from server.tests.ledger.builders import apply, open_ledger, submit, take
+from server.tests.ledger.older import copy_older
 from starforge.contract.ids import AttemptId, JobId
 from starforge.contract.states import Reason
 from starforge_console.domain.quota import GIB, Holder
-from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.database import Database
 from starforge_console.ledger.endings import note_finalised
 from starforge_console.ledger.jobs import delete_job
 from starforge_console.ledger.kept_tables import removals
 from starforge_console.ledger.quotas import change_parts, list_members, load_usage, set_team
 from starforge_console.ledger.reports import Output, ReportingAttempt, Reports, note_reports
-from starforge_console.ledger.share_tables import stored, user_storage
+from starforge_console.ledger.share_tables import stored
 from starforge_console.ledger.statements import list_own
 from starforge_console.ledger.stored import Store, list_stored, load_stored, note_stored, note_told
 from starforge_console.ledger.tables import attempts
@@ -155,7 +157,7 @@ def test_an_older_ledger_begins_with_what_its_attempts_left_and_retention_has_no
         last = attempt_of(ledger, other)
         ledger.write_now(lambda c: note_finalised(c, last, 60.0, outputs({"z": None}, s1=7), 70))
 
-        def make_old(connection: Connection) -> None:
+        def add_attempts(connection: Connection) -> None:
             (row,) = connection.execute(select(attempts).where(attempts.c.id == attempt)).mappings().all()
             for number, reason, left in (
                 (2, "node_lost", outputs({"b": 6, "c": 1}, s1=300)),
@@ -167,16 +169,13 @@ def test_an_older_ledger_begins_with_what_its_attempts_left_and_retention_has_no
             for of, kind, name, done_at in gone:
                 values = {"attempt": of, "kind": kind, "name": name, "at": 70.0, "bytes": 1, "done_at": done_at}
                 connection.execute(insert(removals), values)
-            stored.drop(connection)
-            user_storage.drop(connection)
-            for column in ("storage_gib", "profiles"):
-                connection.exec_driver_sql(f"ALTER TABLE quotas DROP COLUMN {column}")
-            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0025'")
 
         ledger.write_now(lambda c: change_parts(c, Holder("user", "ada"), {"gpus": 8}))
-        ledger.write_now(make_old)
-    upgrade_schema(tmp_path / "ledger.db", "ledger")
-    with open_ledger(tmp_path) as ledger:
+        ledger.write_now(add_attempts)
+    older = tmp_path / "older"
+    older.mkdir()
+    copy_older(place_of(tmp_path / "ledger.db"), empty_place(older / "ledger.db"), "ledger", "0025")
+    with open_ledger(older) as ledger:
         ids = (stored.c.job_id, stored.c.kind, stored.c.number, stored.c.bytes)
         rows = {tuple(row) for row in ledger.read_now(lambda c: c.execute(select(*ids)).all())}
         assert rows == {

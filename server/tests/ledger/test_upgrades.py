@@ -1,22 +1,18 @@
 """From nothing and from every older schema, with a row in each of its tables, to the tables as they are declared."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.migration import MigrationContext
-from sqlalchemy import Boolean, Connection, Engine, Float, Integer, LargeBinary, MetaData, insert, select
+from sqlalchemy import Boolean, Connection, Float, Integer, LargeBinary, MetaData, insert, select
 
 from server.tests.databases import empty_place
-from starforge_console.ledger import database, tables
+from server.tests.ledger.older import open_engine, upgrade_to
+from starforge_console.ledger import tables
 from starforge_console.ledger.database import MIGRATIONS, upgrade_schema
-from starforge_console.ledger.place import Place, Server
-from starforge_console.ledger.postgres import prepare_schema
 from starforge_console.ledger.schemas import SCHEMAS
 
 DIGEST: Final = "sha256:" + "0" * 64
@@ -31,23 +27,6 @@ def list_revisions() -> Iterator[tuple[str, str]]:
     for schema in SCHEMAS:
         for file in sorted((MIGRATIONS / schema / "versions").glob("[0-9]*.py")):
             yield schema, file.stem.partition("_")[0]
-
-
-@contextmanager
-def open_engine(place: Place, schema: str) -> Iterator[Engine]:
-    engine = prepare_schema(place, schema) if isinstance(place, Server) else database.open_file(place, read_only=False)
-    try:
-        yield engine
-    finally:
-        engine.dispose()
-
-
-def upgrade_to(connection: Connection, schema: str, revision: str) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS / schema))
-    config.attributes["connection"] = connection
-    command.upgrade(config, revision)
-    connection.commit()
 
 
 def build_value(table: str, column: Any) -> Any:

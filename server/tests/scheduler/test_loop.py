@@ -63,9 +63,9 @@ def test_the_loops_together_take_a_queue_to_its_end_without_a_timer(tmp_path: Pa
     async def go() -> None:
         async with open_site(tmp_path) as site:
             scheduler = site.begin_scheduler(reconcile_s=3_600.0)
+            jobs = [await site.submit() for _ in range(5)]
             await scheduler.start()
             try:
-                jobs = [await site.submit() for _ in range(5)]
                 site.wakeups.notify(QUEUE)
                 for job in sorted(jobs):  # they are of one age, so their ids order them
                     await site.wait_for(job, JobState.RUNNING)

@@ -7,7 +7,7 @@ import click
 from starforge.cli.lazy import LazyCommand, LazyGroup
 
 _COMMANDS: Final = {
-    "audit": LazyCommand("starforge.cli.admin_audit:audit", "Show who did what."),
+    "audit": LazyCommand("starforge.cli.admin_audit:audit", "Show who did what, the newest first."),
     "gc": LazyCommand("starforge.cli.admin_gc:gc", "List what is over its time, or remove it."),
     "maintenance": LazyCommand("starforge.cli.admin_maintenance:maintenance", "Empty all machines for a while."),
     "queue": LazyCommand("starforge.cli.admin_queue:queue", "Move queued jobs."),

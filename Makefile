@@ -41,6 +41,11 @@ e2e: dev ## One end-to-end leg on real daemons: make e2e T=main
 	@tools/needs.sh $(if $(filter postgres,$(T)),postgres,engine tini) $(if $(filter pages,$(T)),browser) $(if $(filter node,$(T)),clock) $(if $(filter install,$(T)),systemd) $(if $(filter trl,$(T)),frameworks)
 	@$(PY) -m tools.legs e2e-$(T)
 
+.PHONY: test-all
+test-all: dev ## Every leg there is, with one last line of counts; hours, and frameworks are fetched once
+	@tools/needs.sh engine interpreters clock postgres registry rsync tini browser systemd frameworks
+	@$(PY) -m tools.legs --all
+
 .PHONY: faults
 faults: dev ## Break a fleet at random and check that nothing is lost or doubled: make faults ROUNDS=5 SEED=1
 	@tools/needs.sh engine tini

@@ -43,7 +43,9 @@ def build_checks(root: Path) -> list[Check]:
     tested = ["conftest.py", *(folder for folder in TEST_FOLDERS if load_files(root, f"{folder}/*.py"))]
     names = [word for _, module in PACKAGES for word in ("-p", module)]
     quiet = ("--no-error-summary",)
-    own = "contracts sizes forbidden bilingual terms dependencies fragments vendored docs_check doc_names".split()
+    own = (
+        "contracts sizes forbidden bilingual terms dependencies fragments vendored docs_check doc_names doc_commands"
+    ).split()
     return [
         Check("types of the packages", _tool("mypy", *quiet, "--cache-dir=.mypy_cache/packages", *names)),
         Check(

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools.references import cli, diagnoses, errors, jobspec, legs, metrics, openapi, recipes, settings, states
+from tools.references import api, cli, diagnoses, errors, jobspec, legs, metrics, openapi, recipes, settings, states
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/dev/states.md": states.build_page,
     "docs/dev/openapi.json": openapi.build_page,
+    "docs/dev/api.md": api.build_page,
     "docs/dev/jobspec.schema.json": jobspec.build_page,
     "docs/dev/settings.md": settings.build_page,
     "docs/dev/errors.md": errors.build_page,

@@ -1,8 +1,8 @@
 """Runs legs of the test-suite and holds each to its floor: a green line must mean that something ran.
 
 `python -m tools.legs NAME…` one after the other, or `--ci` for those that continuous integration runs, where legs that
-wait more than they compute run in lanes side by side. A part that a leg requires (a marker, such as `engine`) may be
-missing only when ALLOW_SKIP names it.
+wait more than they compute run in lanes side by side, or `--all` for every leg that is not within another. A part that
+a leg requires (a marker, such as `engine`) may be missing only when ALLOW_SKIP names it.
 """
 
 import json
@@ -34,6 +34,7 @@ class Leg:
     parts: Mapping[str, int]
     ci: bool
     lane: int = 0
+    within: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ def load_legs(root: Path) -> dict[str, Leg]:
             table.get("parts", {}),
             table.get("ci", False),
             table.get("lane", 0),
+            table.get("within", ""),
         )
         if leg.floor < 1 or sum(leg.parts.values()) > leg.floor:
             raise ValueError(
@@ -94,10 +96,14 @@ def decide_shortfalls(leg: Leg, counts: Counts, allowed: frozenset[str]) -> list
 
 
 def main(root: Path, arguments: Sequence[str]) -> int:
-    """Runs the named legs one after the other, or those of --ci; 0 when all are green, 2 when a name is unknown."""
+    """Runs the named legs one after the other, or those of --ci or --all; 0: all are green, 2: a name is unknown."""
     legs = load_legs(root)
-    whole = list(arguments) == ["--ci"]
-    names = [leg.name for leg in legs.values() if leg.ci] if whole else list(arguments)
+    groups = {
+        "--ci": [leg.name for leg in legs.values() if leg.ci],
+        "--all": [leg.name for leg in legs.values() if not leg.within],
+    }
+    whole = len(arguments) == 1 and arguments[0] in groups
+    names = groups[arguments[0]] if whole else list(arguments)
     unknown = [name for name in names if name not in legs]
     if unknown or not names:
         print(f"no leg is called {', '.join(unknown) or '(nothing)'}; known: {', '.join(legs)}")

@@ -11,6 +11,7 @@ from tools.tree import load_files
 TABLES: Final = (
     "server/starforge_console/web/static/VENDORED.toml",
     "e2e/pages/vendor/VENDORED.toml",
+    "tools/site/theme/vendor/VENDORED.toml",
 )
 FOLDERS: Final = ("vendor", "fonts")
 """Folders beside a table in which nothing of ours lies."""

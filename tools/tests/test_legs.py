@@ -148,3 +148,12 @@ def test_lanes_run_side_by_side_and_each_leg_prints_its_lines_together(tmp_path:
     assert (done.returncode, lines[-1]) == (0, "2 passed, 0 failed, 0 skipped")
     begun = [lines.index(f"leg {name}") for name in ("one", "two")]
     assert "1 passed, 0 failed, 0 skipped" in lines[min(begun) : max(begun)]
+
+
+def test_all_legs_are_those_that_no_other_leg_runs(tmp_path: Path) -> None:
+    floors = '[leg.whole]\nselect = []\nfloor = 1\n[leg.some]\nselect = ["-k", "passes"]\nfloor = 1\nwithin = "whole"\n'
+    ini = '[tool.pytest.ini_options]\nparts = []\nmarkers = ["engine"]\naddopts = ["-p", "tools.lastline"]\n'
+    build_tree(tmp_path, {"tests/floors.toml": floors, "pyproject.toml": ini, "test_it.py": SUITE})
+    done = _call_legs(tmp_path, "--all")
+    assert [line for line in done.stdout.splitlines() if line.startswith("leg ")] == ["leg whole"]
+    assert done.stdout.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"

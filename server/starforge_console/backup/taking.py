@@ -20,6 +20,7 @@ from starforge_console.ledger.copying import copy_out, settle_file
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.place import Server
 from starforge_console.ledger.retention_runs import Hold, find_hold, write_hold
+from starforge_console.ledger.revisions import require_current
 from starforge_console.settings.console import ConsoleSettings
 
 HELD_S: Final = 24 * 3600.0
@@ -39,6 +40,7 @@ def take_backup(settings: ConsoleSettings, target: Path) -> Manifest:
     _require_room(settings, target)
     ledger = Database(locate(settings, "ledger"), "ledger")
     try:
+        ledger.read_now(lambda c: require_current(c, "ledger"))
         install = load_install(ledger, settings.storage_root)
         partial = target.with_name(f".{target.name}.partial")
         with _holding(ledger, target), _building(partial):

@@ -32,10 +32,12 @@ def open_ledger(settings: "ConsoleSettings") -> "Iterator[Database]":
     from starforge_console.fleets.install import locate, require_ledger  # noqa: PLC0415 - a help text needs none of it
     from starforge_console.ledger.audit import Actor, Via, acting_as  # noqa: PLC0415 - a help text needs none of it
     from starforge_console.ledger.database import Database  # noqa: PLC0415 - the same
+    from starforge_console.ledger.revisions import require_current  # noqa: PLC0415 - the same
 
     require_ledger(settings)
     ledger = Database(locate(settings, "ledger"), "ledger")
     try:
+        ledger.read_now(lambda c: require_current(c, "ledger"))
         with acting_as(Actor(user=_find_login(), via=Via.COMMAND, at=time.time())):
             yield ledger
     finally:

@@ -7,13 +7,13 @@ import asyncio
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import Connection, Engine, create_engine, event, select
+from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.pool import QueuePool
 
 from starforge_console.errors import LedgerFailed, SettingsError
@@ -27,11 +27,11 @@ from starforge_console.ledger.postgres import (
     open_writer,
     prepare_schema,
 )
+from starforge_console.ledger.revisions import MIGRATIONS, is_current
+from starforge_console.ledger.tables import facts
 from starforge_console.ledger.writer import Writer
 
 READERS: Final = 4
-MIGRATIONS: Final = Path(__file__).with_name("migrations")
-_REVISIONS: Final = "alembic_version"
 
 T = TypeVar("T")
 
@@ -50,11 +50,15 @@ class Database:
         For SQLite the lock of the state directory keeps others from leading.
 
         Raises:
-            SettingsError: another console leads, or the server cannot be used.
+            SettingsError: another console leads, or the server or the file cannot be used.
 
         """
         self._reader, self._writing = _open_engines(place, schema, lead_lost)
-        self._is_remote = isinstance(place, Server)
+        self._next_step = (
+            "look at the server of FORGE_DATABASE_URL"
+            if isinstance(place, Server)
+            else "look at the disk that holds FORGE_CONSOLE_STATE_DIR"
+        )
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix=f"{schema}-reader")
         self._writer = Writer(self._writing, schema)
 
@@ -68,13 +72,7 @@ class Database:
             with self._reader.connect() as connection, connection.begin():
                 return work(connection)
         except OperationalError as error:
-            if not self._is_remote:
-                raise
-            raise LedgerFailed(
-                "the ledger cannot be read",
-                why=first_line(error),
-                next_step="look at the server of FORGE_DATABASE_URL",
-            ) from error
+            raise LedgerFailed("the ledger cannot be read", why=first_line(error), next_step=self._next_step) from error
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """What `work` answers, once its changes are on disk; what it raises, with none of them kept."""
@@ -96,18 +94,19 @@ def upgrade_schema(place: Place, schema: str) -> None:
     """Bring the database at `place` to this version's `schema` (`ledger` or `series`), creating it when it is new.
 
     Raises:
-        SettingsError: the server cannot be used, or a console leads what has to be brought up to date.
+        SettingsError: the server or the file cannot be used, a console leads what has to be brought up to date, or the
+            schema is newer than this release.
 
     """
     engine = prepare_schema(place, schema) if isinstance(place, Server) else open_file(place, read_only=False)
     try:
-        with engine.connect() as connection:
+        with _explained(place), engine.connect() as connection:
             current = is_current(connection, schema)
             connection.rollback()  # migrations begin and end their own transaction
         if current:
             return
         alone = nobody_leads(place, schema) if isinstance(place, Server) else contextlib.nullcontext()
-        with alone, engine.connect() as connection:
+        with _explained(place), alone, engine.connect() as connection:
             _upgrade(connection, schema)
     finally:
         engine.dispose()
@@ -119,18 +118,12 @@ def is_set_up(place: Place) -> bool:
         return place.exists()
     engine = open_readers(place, "ledger", 1)
     try:
-        with explained(), engine.connect() as connection:
-            return bool(connection.dialect.has_table(connection, _REVISIONS))
+        with _explained(place), engine.connect() as connection:
+            # A restore that was cut leaves tables; whoever is set up has written what its install is.
+            has_facts = connection.dialect.has_table(connection, facts.name)
+            return has_facts and connection.execute(select(facts.c.name).limit(1)).first() is not None
     finally:
         engine.dispose()
-
-
-def is_current(connection: Connection, schema: str) -> bool:
-    """Whether the newest migration has run. Files are named by their revisions, which are counted up."""
-    newest = max(file.stem.partition("_")[0] for file in (MIGRATIONS / schema / "versions").glob("[0-9]*.py"))
-    if not connection.dialect.has_table(connection, _REVISIONS):
-        return False
-    return connection.exec_driver_sql(f"SELECT version_num FROM {_REVISIONS}").scalars().all() == [newest]  # noqa: S608 - a name of ours
 
 
 def _upgrade(connection: Connection, schema: str) -> None:
@@ -168,16 +161,41 @@ def lock_state(state_dir: Path) -> int:
 
 
 def _open_engines(place: Place, schema: str, lead_lost: Callable[[], None] | None) -> tuple[Engine, Engine]:
-    """(for readers, for the writer)."""
-    if not isinstance(place, Server):
-        return open_file(place, read_only=True), open_file(place, read_only=False)
-    writing = open_writer(place, schema, Leader(schema, lead_lost) if lead_lost else None)
+    """(for readers, for the writer), whose one connection is open already.
+
+    Two that open a file at once that has no write-ahead log yet would both make it one with, and one of them fails.
+    """
+    if isinstance(place, Server):
+        writing = open_writer(place, schema, Leader(schema, lead_lost) if lead_lost else None)
+    else:
+        writing = open_file(place, read_only=False)
     try:
-        with explained(), writing.connect():
-            return open_readers(place, schema, READERS), writing
+        with _explained(place), writing.connect():
+            if isinstance(place, Server):
+                return open_readers(place, schema, READERS), writing
+            return open_file(place, read_only=True), writing
     except SettingsError:
         writing.dispose()
         raise
+
+
+@contextlib.contextmanager
+def _explained(place: Place) -> Iterator[None]:
+    """Say of a server that cannot be reached, or a disk that refuses, what it takes. Raises SettingsError."""
+    if isinstance(place, Server):
+        with explained():
+            yield
+        return
+    try:
+        yield
+    except DatabaseError as error:
+        if type(error) not in {DatabaseError, OperationalError}:
+            raise  # a statement of ours is wrong
+        raise SettingsError(
+            f"{place} cannot be used",
+            why=first_line(error),
+            next_step="see that its disk has room and can be written; in place of a damaged file, restore a backup",
+        ) from error
 
 
 def open_file(path: Path, *, read_only: bool) -> Engine:

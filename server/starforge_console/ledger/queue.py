@@ -54,7 +54,7 @@ class NewAttempt:
 
 
 def list_queued(connection: Connection, only: Sequence[JobId] | None = None) -> list[QueuedJob]:
-    """All queued jobs (or those of `only`, of which there are few), in narrow columns: never the spec.
+    """All queued jobs (or those of `only`, of which there are few), in no order and in narrow columns: never the spec.
 
     Equal pools are one object mostly, and equal inputs too.
     """

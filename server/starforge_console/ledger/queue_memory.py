@@ -31,7 +31,7 @@ class RememberedQueue:
         self._jobs: dict[JobId, QueuedJob] = {}
 
     def load(self, connection: Connection) -> list[QueuedJob]:
-        """All queued jobs as they are; one that did not change is the same object as before."""
+        """All queued jobs as they are, in no order; one that did not change is the same object as before."""
         if not self._jobs:
             self._jobs = {job.id: job for job in list_queued(connection)}
             return list(self._jobs.values())

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import stat
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,10 @@ from starforge_console.assembly.layout import StorageLayout
 from starforge_console.backup.restoring import restore
 from starforge_console.backup.taking import take_backup
 from starforge_console.errors import SettingsError
-from starforge_console.fleets.install import load_install, locate
+from starforge_console.fleets.install import load_install, locate, prepare_folder
 from starforge_console.ledger.contents import iterate_log_files
-from starforge_console.ledger.database import Database
+from starforge_console.ledger.copying import copy_in
+from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.maintenance import BY_RESTORE, find_maintenance
 from starforge_console.ledger.restored import find_restored
 from starforge_console.ledger.retention_runs import Hold, find_hold, write_hold
@@ -206,14 +208,20 @@ def test_another_storage_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "again" / "ledger.db").exists()
 
 
-def test_a_restore_that_was_cut_can_be_repeated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_restore_that_was_cut_can_be_repeated(tmp_path: Path, kind: str) -> None:
+    """It was cut when the series was there already, and the ledger had its tables and no row."""
     backup = prepare(tmp_path)
-    again = build_settings(tmp_path, "again", "sqlite")
-    (tmp_path / "again" / ".restoring").mkdir(parents=True, mode=0o700)
-    (tmp_path / "again").chmod(0o700)
+    again = build_settings(tmp_path, "again", kind)
+    prepare_folder(again.paths.console_state_dir)
+    (tmp_path / "again" / ".restoring").mkdir(mode=0o700)
     (tmp_path / "again" / ".restoring" / "ledger.db").write_bytes(b"half")
-    (tmp_path / "again" / "series.db").write_bytes(b"")
+    shutil.copy(backup / "series.db", tmp_path / "series.db")
+    copy_in(tmp_path / "series.db", locate(again, "series"), "series")
+    if kind == "postgres":
+        upgrade_schema(locate(again, "ledger"), "ledger")
     assert restore(again, backup).counts.jobs > 0
+    assert read_rows(again)["series"] == read_rows(build_settings(tmp_path, "state", "sqlite"))["series"]
 
 
 @pytest.mark.parametrize("broken", ["no folder", "no manifest", "another format"])
@@ -262,6 +270,6 @@ def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:
             await install.ledger.write(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '0007'")))
 
     asyncio.run(main())
-    with pytest.raises(SettingsError, match="not of this release"):
+    with pytest.raises(SettingsError, match="is older than this release"):
         take_backup(settings, tmp_path / "backup")
     assert [path.name for path in tmp_path.iterdir() if "backup" in path.name] == []

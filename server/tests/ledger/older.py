@@ -8,9 +8,9 @@ from alembic.config import Config
 from sqlalchemy import Connection, Engine, MetaData, insert, select
 
 from starforge_console.ledger import database
-from starforge_console.ledger.database import MIGRATIONS
 from starforge_console.ledger.place import Place, Server
 from starforge_console.ledger.postgres import prepare_schema
+from starforge_console.ledger.revisions import MIGRATIONS
 
 
 @contextmanager

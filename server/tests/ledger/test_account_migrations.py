@@ -9,7 +9,8 @@ from sqlalchemy import create_engine
 from starforge.said.sentence import say
 from starforge_console.ledger.accounts import find_account
 from starforge_console.ledger.audit import Asked, audited, list_acts
-from starforge_console.ledger.database import MIGRATIONS, Database, upgrade_schema
+from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.revisions import MIGRATIONS
 from starforge_console.ledger.tokens import list_tokens
 
 OLDER = "0023"

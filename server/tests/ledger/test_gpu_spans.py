@@ -5,25 +5,24 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, update
+from sqlalchemy import update
 
-from server.tests.databases import place_of
+from server.tests.databases import empty_place, place_of
 from server.tests.ledger.builders import apply, guard, in_flight, open_ledger, queued, submit, take, wish_stop
+from server.tests.ledger.older import copy_older
 from starforge.contract.ids import JobId
 from starforge.contract.states import Reason
 from starforge.said.sentence import say
 from starforge_console.domain.gpu_hours import DAY_S, HOUR_S, Span, measure_all
 from starforge_console.domain.quota import Holder
 from starforge_console.domain.reconcile import Move
-from starforge_console.ledger import audit_table, device_tables, identity_table
 from starforge_console.ledger.accounts import find_user
 from starforge_console.ledger.apply import apply_move, ref_of
-from starforge_console.ledger.database import Database, upgrade_schema
+from starforge_console.ledger.database import Database
 from starforge_console.ledger.in_flight import note_progress
 from starforge_console.ledger.jobs import delete_job
-from starforge_console.ledger.kept_tables import newer_attempts
 from starforge_console.ledger.quotas import change_parts, list_members, list_spans, load_usage, set_team
-from starforge_console.ledger.share_tables import gpu_spans, stored, user_storage
+from starforge_console.ledger.share_tables import gpu_spans
 from starforge_console.ledger.statements import list_own
 from starforge_console.ledger.tables import attempts
 
@@ -148,22 +147,10 @@ def test_the_attempts_of_an_older_ledger_count_until_their_noticed_ends(tmp_path
         end(ledger, ancient, 20.0)
         end(ledger, over, 2 * DAY_S + 100.0)
         end(ledger, begin(ledger, gpus=0), 2 * DAY_S + 200.0)
-
-        def make_old(connection: Connection) -> None:
-            for later in (gpu_spans, newer_attempts, stored, user_storage):
-                later.drop(connection)
-            connection.exec_driver_sql("DROP INDEX ix_jobs_state_id_version_ahead_passed")
-            for column in ("gpu_hours", "storage_gib", "profiles"):
-                connection.exec_driver_sql(f"ALTER TABLE quotas DROP COLUMN {column}")
-            for table in (audit_table.audit, device_tables.device_codes, identity_table.identities):
-                table.drop(connection)
-            for column in ("peer", "agent", "used_at", "ends_at"):
-                connection.exec_driver_sql(f"ALTER TABLE tokens DROP COLUMN {column}")
-            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0023'")
-
-        ledger.write_now(make_old)
-    upgrade_schema(place_of(tmp_path / "ledger.db"), "ledger")
-    with open_ledger(tmp_path) as ledger:
+    older = tmp_path / "older"
+    older.mkdir()
+    copy_older(place_of(tmp_path / "ledger.db"), empty_place(older / "ledger.db"), "ledger", "0023")
+    with open_ledger(older) as ledger:
         at = 2 * DAY_S + 300.0
         assert spans(ledger, at) == [
             Span(ADA, over, 2, 2 * DAY_S, 2 * DAY_S + 100.0),

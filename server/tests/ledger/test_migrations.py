@@ -10,44 +10,20 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, MetaData, create_engine, update
+from sqlalchemy import MetaData, create_engine, update
 
+from server.tests.databases import empty_place, place_of
 from server.tests.ledger.builders import open_ledger, queued, submit
+from server.tests.ledger.older import copy_older
 from starforge_console.domain.points import Columns
 from starforge_console.ledger import (
-    audit_table,
-    device_tables,
-    identity_table,
     kept_tables,
-    share_tables,
-    sweep_tables,
     tables,
-    webhook_tables,
-    window_tables,
 )
-from starforge_console.ledger.database import MIGRATIONS, Database, upgrade_schema
+from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.points import add_points
+from starforge_console.ledger.revisions import MIGRATIONS
 from starforge_console.ledger.steps import load_steps
-
-_LATER_TABLES = (
-    audit_table.audit,
-    device_tables.device_codes,
-    identity_table.identities,
-    *(tables.nodes, tables.join_tokens, tables.gpu_series, tables.quotas, tables.lineages),
-    *(tables.user_secrets, tables.registry_credentials, tables.attempt_secrets, kept_tables.removals),
-    kept_tables.newer_attempts,
-    *(
-        share_tables.shares,
-        share_tables.gpu_spans,
-        share_tables.stored,
-        share_tables.user_storage,
-        sweep_tables.sweeps,
-        kept_tables.diagnoses,
-        webhook_tables.deliveries,
-        webhook_tables.webhooks,
-        window_tables.windows,
-    ),
-)
 
 
 @pytest.mark.parametrize(("schema", "metadata"), [("ledger", tables.ledger), ("series", tables.series)])
@@ -125,31 +101,10 @@ def test_the_pools_of_an_older_ledger_get_names(tmp_path: Path) -> None:
         job = ledger.write_now(submit)
         nameless = '[{"nodes": 1, "gpus_per_node": 2, "series": null, "cpus": null, "memory_bytes": null}]'
 
-        def make_old(connection: Connection) -> None:
-            connection.execute(update(tables.jobs).values(pools=nameless))
-            for later in _LATER_TABLES:
-                later.drop(connection)
-            of_queue = "state_id_version_ahead_passed"
-            for index in ("starts_from", "workspace", "retry_at", "sweep_sweep_place", of_queue):
-                connection.exec_driver_sql(f"DROP INDEX ix_jobs_{index}")
-            later_columns = {
-                "jobs": (
-                    *("waiting", "inputs", "starts_from", "workspace", "image_digest", "wished_for", "goes_on"),
-                    *("retries_given", "restored_at_step", "total_steps", "stop_grace_s", "ahead", "passed"),
-                    *("sweep", "sweep_place", "note_said", "admission_said"),
-                ),
-                "events": ("note_said",),
-                "users": ("team",),
-                "tokens": ("peer", "agent", "used_at", "ends_at"),
-                "fleets": ("requires_limit",),
-                "attempts": ("series", "capsule_digest", "runner_digest", "image_digest"),
-            }
-            for table, columns in later_columns.items():
-                for column in columns:
-                    connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
-            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0002'")
-
-        ledger.write_now(make_old)
-    with open_ledger(tmp_path) as ledger:
+        ledger.write_now(lambda c: c.execute(update(tables.jobs).values(pools=nameless)))
+    older = tmp_path / "older"
+    older.mkdir()
+    copy_older(place_of(tmp_path / "ledger.db"), empty_place(older / "ledger.db"), "ledger", "0002")
+    with open_ledger(older) as ledger:
         (pool,) = ledger.read_now(lambda c: queued(c, job)).pools
         assert (pool.name, pool.gpus_per_node) == ("pool0", 2)

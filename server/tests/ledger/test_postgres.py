@@ -251,7 +251,9 @@ def test_nothing_is_migrated_under_a_console_that_leads(server: Server) -> None:
         leading.close()
 
 
-def test_a_new_database_is_not_set_up_yet(server: Server) -> None:
-    assert is_set_up(server)
+def test_a_database_is_set_up_once_an_install_has_written_there(server: Server, ledger: Database) -> None:
     make_database("empty_one")
     assert not is_set_up(server_of("empty_one"))
+    assert not is_set_up(server)  # tables alone, as a restore leaves them that was cut
+    ledger.write_now(partial(add_fact, name="install", value="x"))
+    assert is_set_up(server)

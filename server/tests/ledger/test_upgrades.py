@@ -12,7 +12,8 @@ from sqlalchemy import Boolean, Connection, Float, Integer, LargeBinary, MetaDat
 from server.tests.databases import empty_place
 from server.tests.ledger.older import open_engine, upgrade_to
 from starforge_console.ledger import tables
-from starforge_console.ledger.database import MIGRATIONS, upgrade_schema
+from starforge_console.ledger.database import upgrade_schema
+from starforge_console.ledger.revisions import MIGRATIONS
 from starforge_console.ledger.schemas import SCHEMAS
 
 DIGEST: Final = "sha256:" + "0" * 64

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, text
 
-from server.tests.databases import place_of, sqlite_only
+from server.tests.databases import make_place, place_of, sqlite_only
 from server.tests.ledger.builders import open_ledger
 from starforge_console.errors import LedgerFailed, SettingsError
+from starforge_console.ledger.copying import settle_file
 from starforge_console.ledger.database import Database, lock_state, upgrade_schema
 from starforge_console.ledger.fleets import add_fact, find_fact
 
@@ -129,3 +130,28 @@ def _schema(path: Path) -> list[tuple[str, ...]]:
         return connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
     finally:
         connection.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all, but long enough to look at " * 100])
+def test_a_file_that_cannot_be_used_is_told_in_words(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "ledger.db"
+    file.write_bytes(content)
+    if not content:
+        file = tmp_path / "no folder" / "ledger.db"
+    for use in (upgrade_schema, Database):
+        with pytest.raises(SettingsError, match=r"ledger\.db cannot be used") as refused:
+            use(file, "ledger")
+        assert "restore a backup" in refused.value.next_step
+
+
+def test_a_file_whose_log_was_closed_can_be_opened_by_many_at_once(tmp_path: Path) -> None:
+    place = make_place(tmp_path / "ledger.db", "ledger")
+    for _ in range(5):
+        if isinstance(place, Path):
+            settle_file(place)
+        ledger = Database(place, "ledger")
+        try:
+            assert ledger.read_now(partial(find_fact, name="a")) is None
+            ledger.write_now(lambda c: c.execute(text("DELETE FROM facts")))
+        finally:
+            ledger.close()

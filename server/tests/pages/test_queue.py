@@ -1,6 +1,7 @@
 """The page of the queue: administrators move jobs on it, and everybody sees where they were put."""
 
 import pytest
+from sqlalchemy import update
 
 from server.tests.pages.support import form_key, sign_in
 from server.tests.web.support import ConsoleUnderTest, submit
@@ -8,6 +9,7 @@ from starforge.contract.launch import PoolRequest
 from starforge.said.sentence import say
 from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.queue_order import list_places
+from starforge_console.ledger.tables import jobs
 from starforge_console.web.i18n.words import LANGUAGES, load_words
 
 
@@ -62,7 +64,7 @@ def test_the_page_of_a_queued_job_leads_to_why_it_waits(console: ConsoleUnderTes
     words, ann = load_words(language), console.add_user("ann")
     job = submit(console, ann)
     text = write_pools([PoolRequest(name="main", nodes=1, gpus_per_node=64)])
-    console.ledger.write_now(lambda c: c.exec_driver_sql("UPDATE jobs SET pools = ? WHERE id = ?", (text, job)))
+    console.ledger.write_now(lambda c: c.execute(update(jobs).where(jobs.c.id == job).values(pools=text)))
     client = sign_in(console, ann)
     client.cookies.set("starforge_language", language)
     assert f'href="/jobs/{job}/why"' in client.get(f"/jobs/{job}").text

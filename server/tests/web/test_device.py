@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from server.tests.databases import read_stored
 from server.tests.pages.support import form_key, sign_in
 from server.tests.web.support import ConsoleUnderTest
 from starforge_console.accounts.device import INTERVAL_S, LIFE_S, ROOM
@@ -112,7 +113,7 @@ def test_an_approval_that_nobody_fetches_in_time_gives_no_token(console: Console
 
 def test_codes_outlive_a_restart_for_they_are_kept_in_the_ledger_as_hashes(console: ConsoleUnderTest) -> None:
     begun = begin(console)
-    stored = b"".join(path.read_bytes() for path in console.root.rglob("ledger.db*"))
+    stored = read_stored(console.services.settings.paths.console_state_dir)
     assert begun["device_code"].encode() not in stored
     assert begun["user_code"].replace("-", "").encode() not in stored
     assert b"sf of ann on laptop" in stored

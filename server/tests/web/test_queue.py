@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import update
 
 from server.tests.web.lives import begin
 from server.tests.web.support import ConsoleUnderTest, build_node, build_submission, submit
@@ -15,6 +16,7 @@ from starforge_console.domain.order import order_queue
 from starforge_console.ledger.pools import write_pools
 from starforge_console.ledger.queue import list_queued
 from starforge_console.ledger.queue_order import QueuedShape, find_place, list_places
+from starforge_console.ledger.tables import jobs
 from starforge_console.web.queue import build_capacity
 
 
@@ -58,7 +60,7 @@ def test_a_job_keeps_its_place_in_the_whole_queue_when_one_series_alone_is_liste
     ann = console.add_user("ann")
     first, second = submit(console, ann), submit(console, ann)
     text = '[{"name": "train", "nodes": 2, "gpus_per_node": 4, "series": "l40s", "cpus": null, "memory_bytes": null}]'
-    console.ledger.write_now(lambda c: c.exec_driver_sql("UPDATE jobs SET pools = ? WHERE id = ?", (text, second)))
+    console.ledger.write_now(lambda c: c.execute(update(jobs).where(jobs.c.id == second).values(pools=text)))
     told = console.client(ann).get("/api/v1/queue", params={"series": "l40s"}).json()
     assert [(one["place"], one["job"]["id"]) for one in told["items"]] == [(2, second)]
     assert (told["jobs"], told["gpus"]) == (1, 8)
@@ -130,7 +132,7 @@ def test_a_job_that_waits_is_explained_over_the_api(console: ConsoleUnderTest) -
     job, running = submit(console, ann), submit(console, ann)
     begin(console, running)
     text = write_pools(shape("h200", 1, 4).pools)
-    console.ledger.write_now(lambda c: c.exec_driver_sql("UPDATE jobs SET pools = ? WHERE id = ?", (text, job)))
+    console.ledger.write_now(lambda c: c.execute(update(jobs).where(jobs.c.id == job).values(pools=text)))
     api = console.client(ann)
     told = api.get(f"/api/v1/jobs/{job}/why").json()
     assert (told["state"], told["place"]) == ("QUEUED", 1)

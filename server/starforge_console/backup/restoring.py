@@ -18,7 +18,7 @@ from starforge_console.errors import SettingsError
 from starforge_console.fleets.install import SCHEMAS, check_storage, locate, prepare_folder
 from starforge_console.ledger.contents import Counts, count_rows, iterate_log_files, list_blobs, list_without_log
 from starforge_console.ledger.copying import copy_in, settle_file, skip_event_numbers
-from starforge_console.ledger.database import Database, is_set_up, lock_state, upgrade_schema
+from starforge_console.ledger.database import Database, holds_install, lock_state, upgrade_schema
 from starforge_console.ledger.restored import Newer, Restored, list_numbers, mark_restored, note_newer
 from starforge_console.settings.console import ConsoleSettings
 
@@ -117,7 +117,7 @@ def _scan_runs(storage: StorageLayout, numbers: dict[JobId, int]) -> tuple[list[
 
 def _require_empty(settings: ConsoleSettings) -> None:
     place = locate(settings, "ledger")
-    if is_set_up(place):
+    if holds_install(place):
         raise SettingsError(
             "a console is set up here already",
             why="a backup is restored into an empty place alone: nothing is written over",

@@ -28,6 +28,7 @@ from starforge_console.ledger.postgres import (
     prepare_schema,
 )
 from starforge_console.ledger.revisions import MIGRATIONS, is_current
+from starforge_console.ledger.revisions import TABLE as REVISIONS_TABLE
 from starforge_console.ledger.tables import facts
 from starforge_console.ledger.writer import Writer
 
@@ -113,15 +114,24 @@ def upgrade_schema(place: Place, schema: str) -> None:
 
 
 def is_set_up(place: Place) -> bool:
-    """Whether a console was ever set up there. Raises SettingsError when the server cannot be asked."""
+    """Whether there are a console's tables. Raises SettingsError when the server cannot be asked."""
+    return (
+        _ask(place, lambda c: c.dialect.has_table(c, REVISIONS_TABLE)) if isinstance(place, Server) else place.exists()
+    )
+
+
+def holds_install(place: Place) -> bool:
+    """Whether it is some install's already: tables alone are left by a restore that was cut. Raises as `is_set_up`."""
     if not isinstance(place, Server):
-        return place.exists()
+        return place.exists()  # a file is brought there whole
+    return is_set_up(place) and _ask(place, lambda c: c.execute(select(facts.c.name).limit(1)).first() is not None)
+
+
+def _ask(place: Server, question: Callable[[Connection], bool]) -> bool:
     engine = open_readers(place, "ledger", 1)
     try:
         with _explained(place), engine.connect() as connection:
-            # A restore that was cut leaves tables; whoever is set up has written what its install is.
-            has_facts = connection.dialect.has_table(connection, facts.name)
-            return has_facts and connection.execute(select(facts.c.name).limit(1)).first() is not None
+            return question(connection)
     finally:
         engine.dispose()
 

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, text
 from server.tests.databases import is_postgres, make_database, place_of, server_of
 from starforge.contract.launch import Secret
 from starforge_console.errors import LedgerFailed, SettingsError
-from starforge_console.ledger.database import Database, is_set_up, upgrade_schema
+from starforge_console.ledger.database import Database, holds_install, is_set_up, upgrade_schema
 from starforge_console.ledger.fleets import add_fact, find_fact
 from starforge_console.ledger.place import Server
 from starforge_console.ledger.writer import RUNS_AT_MOST
@@ -251,9 +251,9 @@ def test_nothing_is_migrated_under_a_console_that_leads(server: Server) -> None:
         leading.close()
 
 
-def test_a_database_is_set_up_once_an_install_has_written_there(server: Server, ledger: Database) -> None:
+def test_a_database_is_an_installs_once_something_is_written_there(server: Server, ledger: Database) -> None:
     make_database("empty_one")
-    assert not is_set_up(server_of("empty_one"))
-    assert not is_set_up(server)  # tables alone, as a restore leaves them that was cut
+    assert (is_set_up(server_of("empty_one")), holds_install(server_of("empty_one"))) == (False, False)
+    assert (is_set_up(server), holds_install(server)) == (True, False)  # as a restore leaves it that was cut
     ledger.write_now(partial(add_fact, name="install", value="x"))
-    assert is_set_up(server)
+    assert (is_set_up(server), holds_install(server)) == (True, True)

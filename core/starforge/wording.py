@@ -1,7 +1,7 @@
 """Words that messages are put together from: counts with nouns, sizes, lengths of time, sentences, the nearest name."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 TIME_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 """The units of a length of time, each with its seconds, largest first."""
@@ -71,15 +71,32 @@ def cut_middle(text: str, most: int) -> str:
     return f"{text[:half]}{_LEFT_OUT}{text[-half:]}"
 
 
-def describe_nearest(word: str, known: Iterable[str]) -> str:
-    """`did you mean 'x'?` for the nearest of the known names, otherwise the list of them; of a long one the nearest."""
+class Nearest(NamedTuple):
+    """The names to tell somebody of who wrote none of the `known` many; `meant` is one that is much like theirs."""
+
+    meant: str | None
+    names: list[str]
+    known: int
+
+
+def find_nearest(word: str, known: Iterable[str]) -> Nearest:
+    """All names of a short list, or those of a long one that are nearest to `word`."""
     import difflib  # noqa: PLC0415 - only who made a mistake pays for it
 
     names = sorted(known)
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if near:
-        return f"did you mean {near[0]!r}?"
+        return Nearest(near[0], near, len(names))
     if len(names) <= _NAMES_LISTED:
-        return f"known here: {', '.join(names)}" if names else ""
-    nearest = difflib.get_close_matches(word, names, n=_NAMES_OF_A_LONG_LIST, cutoff=0.0)
-    return f"nearest of the {len(names)} that are known here: {', '.join(nearest)}"
+        return Nearest(None, names, len(names))
+    return Nearest(None, difflib.get_close_matches(word, names, n=_NAMES_OF_A_LONG_LIST, cutoff=0.0), len(names))
+
+
+def describe_nearest(word: str, known: Iterable[str]) -> str:
+    """`did you mean 'x'?` for the nearest of the known names, otherwise the list of them; of a long one the nearest."""
+    found = find_nearest(word, known)
+    if found.meant is not None:
+        return f"did you mean {found.meant!r}?"
+    if len(found.names) == found.known:
+        return f"known here: {', '.join(found.names)}" if found.names else ""
+    return f"nearest of the {found.known} that are known here: {', '.join(found.names)}"

@@ -11,6 +11,7 @@ from starforge.said.acts import ACTS
 from starforge.said.admission import ADMISSION
 from starforge.said.exits import EXITS
 from starforge.said.faults import FAULTS
+from starforge.said.forms import FORMS
 from starforge.said.nodes import NODES
 from starforge.said.progress import PROGRESS
 from starforge.said.refusals import REFUSALS
@@ -27,6 +28,6 @@ LISTS: Final[Mapping[str, str]] = MappingProxyType(
 """What stands between the parts of a list."""
 
 MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
-    {**WAITS, **NODES, **PROGRESS, **EXITS, **ADMISSION, **REFUSALS, **FAULTS, **SIGN_INS, **ACTS}
+    {**WAITS, **NODES, **PROGRESS, **EXITS, **ADMISSION, **REFUSALS, **FAULTS, **FORMS, **SIGN_INS, **ACTS}
 )
 """The sentence of each code; what stands in braces is a value."""

@@ -6,12 +6,12 @@ from dataclasses import fields
 from starforge.contract.launch import Secret
 from starforge.errors import Conflict, NotFound
 from starforge.said.sentence import say
-from starforge.wording import describe_nearest
 from starforge_console.accounts.quotas import check_profiles, check_series, check_team, tell_limit, tell_team
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.accounts.tokens import make_sign_in_code
 from starforge_console.accounts.users import check_user_name, tell_active, tell_role
 from starforge_console.clock import Clock
+from starforge_console.domain.nearest import say_nearest
 from starforge_console.domain.quota import TEAM, USER, Holder, Limit
 from starforge_console.domain.roles import Role
 from starforge_console.domain.statement import QuotaLine
@@ -128,5 +128,5 @@ class People:
             )
         )
         if not dropped:
-            raise NotFound(f"{holder} has no quota", next_step=describe_nearest(str(holder), known))
+            raise NotFound(say("form.no_quota", holder=str(holder)), next_step=say_nearest(str(holder), known))
         self._wakeups.notify(QUEUE)

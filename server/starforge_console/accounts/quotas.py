@@ -9,8 +9,8 @@ from starforge.errors import InputError, NotFound
 from starforge.hardware.profiles import BUILT_IN
 from starforge.hardware.series import FAMILIES, SERIES_BY_NAME
 from starforge.said.sentence import Said, say
-from starforge.wording import describe_nearest
 from starforge_console.accounts.users import load_named
+from starforge_console.domain.nearest import say_nearest
 from starforge_console.domain.quota import TEAM, USER, Holder, Limit
 from starforge_console.domain.statement import QuotaLine
 from starforge_console.ledger.audit import audited
@@ -37,7 +37,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,7}")
 def find_holder(ledger: Database, user: str | None, team: str | None) -> Holder:
     """Whose limit is meant: exactly one of both is to be named. Raises InputError, NotFound."""
     if (user is None) == (team is None):
-        raise InputError("name one holder", next_step="give --user NAME or --team NAME")
+        raise InputError(say("form.one_holder"), next_step=say("form.one_holder_next"))
     if user is not None:
         return Holder(USER, load_named(ledger, user).name)
     return Holder(TEAM, check_team(team or ""))
@@ -47,9 +47,9 @@ def check_team(name: str) -> str:
     """`name`, if it can be a team's. Raises InputError."""
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{name!r} cannot be the name of a team",
-            why="a name is at most 63 lower-case letters, digits, dots, dashes and underscores",
-            next_step="choose another one",
+            say("form.no_team_name", name=repr(name)),
+            why=say("form.no_team_name_why"),
+            next_step=say("form.other_name"),
         )
     return name
 
@@ -59,8 +59,8 @@ def check_series(names: Iterable[str], added: Iterable[str]) -> None:
     known = {*SERIES_BY_NAME.values(), *FAMILIES, *added}
     for name in sorted({*names} - known):
         raise InputError(
-            f"{name!r} is no series of GPUs",
-            next_step=describe_nearest(name, known) if known else "see 'sf fleet show'",
+            say("form.no_series", name=repr(name)),
+            next_step=say_nearest(name, known) if known else say("form.see_fleet"),
         )
 
 
@@ -69,9 +69,9 @@ def check_profiles(names: Iterable[str], added: Iterable[str]) -> None:
     known = {*BUILT_IN, *SERIES_BY_NAME.values(), *FAMILIES, *added}
     for name in sorted({*names} - known):
         raise InputError(
-            f"there is no profile {name!r}",
-            why="a profile is cpu, any, or a series or family of GPUs",
-            next_step=describe_nearest(name, known),
+            say("form.no_profile", name=repr(name)),
+            why=say("form.no_profile_why"),
+            next_step=say_nearest(name, known),
         )
 
 
@@ -83,9 +83,7 @@ def change_limit(ledger: Database, holder: Holder, changes: Mapping[str, str]) -
 
     """
     if not changes:
-        raise InputError(
-            "no limit is named", next_step="give --gpus, --jobs, --gpu-hours, --storage-gib, --series or --profiles"
-        )
+        raise InputError(say("form.no_limit"), next_step=say("form.no_limit_next"))
     parsed = {part: _parse(ledger, part, text) for part, text in changes.items()}
     return ledger.write_now(
         audited(
@@ -100,7 +98,7 @@ def remove_limit(ledger: Database, holder: Holder) -> None:
     told = say("did.quota_removed", holder=holder.said)
     if not ledger.write_now(audited(lambda c: drop_limit(c, holder), lambda done: told if done else None)):
         known = [str(one) for one in ledger.read_now(load_quotas).limits]
-        raise NotFound(f"{holder} has no quota", next_step=describe_nearest(str(holder), known))
+        raise NotFound(say("form.no_quota", holder=str(holder)), next_step=say_nearest(str(holder), known))
 
 
 def list_quotas(ledger: Database, now: float) -> Sequence[QuotaLine]:
@@ -143,8 +141,8 @@ def _parse(ledger: Database, part: str, text: str) -> int | frozenset[str] | Non
         return _parse_names(ledger, part, text)
     if not _NUMBER.fullmatch(text) or int(text) > MOST:
         raise InputError(
-            f"{text!r} is no number of {_COUNTED[part]}",
-            next_step=f"write a whole number of at most {MOST}, or {UNLIMITED} to take the limit away",
+            say("form.no_number", text=repr(text), of=_COUNTED[part]),
+            next_step=say("form.whole_or_word", most=MOST, word=UNLIMITED),
         )
     return int(text)
 
@@ -154,7 +152,7 @@ def _parse_names(ledger: Database, part: str, text: str) -> frozenset[str]:
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
     check(names, [one.series for one in ledger.read_now(list_added_series)])
     if not names:
-        raise InputError(f"no {noun} is named", next_step=f"write h200,l40s, or {UNLIMITED} to allow all")
+        raise InputError(say("form.none_named", noun=noun), next_step=say("form.none_named_next", word=UNLIMITED))
     return names
 
 

@@ -91,7 +91,7 @@ class RegistryLogins:
         told = say("did.registry_removed", registry=named)
         removing = audited(lambda c: remove_credential(c, named), lambda done: told if done else None)
         if not await self._ledger.write(removing):
-            raise NotFound(f"there is no login for {named}", next_step="`sf admin registry ls` lists those there are")
+            raise NotFound(say("form.no_login", registry=str(named)), next_step=say("form.no_login_next"))
         _log.info("a login of a registry was removed", registry=named, user=by)
         await self._reload(named)
 
@@ -119,14 +119,14 @@ def _check(login: RegistryLogin) -> None:
     name, password = login.username, login.password.reveal()
     if not name or len(name) > _LONGEST_NAME or ":" in name or not name.isprintable():
         raise InputError(
-            f"{name!r:.80} is no name to sign in with",
-            why=f"it is empty, longer than {_LONGEST_NAME} characters, or holds a colon or a sign that does not print",
-            next_step="give the account's name as the registry has it",
+            say("form.no_login_name", name=f"{name!r:.80}"),
+            why=say("form.no_login_name_why", most=_LONGEST_NAME),
+            next_step=say("form.no_login_name_next"),
         )
     if not password or len(password) > LONGEST_PASSWORD or not password.isprintable():
         # What it is stays unsaid.
         raise InputError(
-            "this is no password",
-            why=f"it is empty, longer than {LONGEST_PASSWORD} characters, or holds a sign that does not print",
-            next_step="give the password or the access token alone, on one line",
+            say("form.no_password"),
+            why=say("form.no_password_why", most=LONGEST_PASSWORD),
+            next_step=say("form.no_password_next"),
         )

@@ -7,9 +7,10 @@ import structlog
 from starforge.contract.launch import Secret
 from starforge.contract.secrets import SECRETS_OF_A_USER, check_name, check_value
 from starforge.errors import NotFound
-from starforge.wording import describe_nearest
+from starforge.said.sentence import say
 from starforge_console.accounts.vault import Vault
 from starforge_console.clock import Clock
+from starforge_console.domain.nearest import say_nearest
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.secrets import (
@@ -59,7 +60,7 @@ class UserSecrets:
         if not await self._ledger.write(lambda c: drop_secret(c, account.user_id, name)):
             names = [one.name for one in await self.list_for(account)]
             raise NotFound(
-                f"you have no secret {name!r:.80}",
-                next_step=describe_nearest(name, names) if names else "'sf secret set NAME' sets one",
+                say("form.no_secret", name=f"{name!r:.80}"),
+                next_step=say_nearest(name, names) if names else say("form.no_secret_next"),
             )
         _log.info("a secret was removed", user=account.user, name=name)

@@ -67,7 +67,7 @@ class Accounts:
             self._count_failure(peer)
             raise TokenRefused("the token is unknown, expired or revoked", next_step=_SIGN_IN_AGAIN)
         if not account.active:
-            raise Forbidden(f"the user {account.user} is deactivated", next_step="ask an administrator")
+            raise Forbidden(say("form.deactivated", user=account.user), next_step=say("fault.ask_administrator"))
         self._remember(token_hash, account)
         return account
 
@@ -109,7 +109,7 @@ class Accounts:
                 next_step="make a new one with 'starforge-console init --new-link'",
             )
         if not account.active:
-            raise Forbidden(f"the user {account.user} is deactivated", next_step="ask an administrator")
+            raise Forbidden(say("form.deactivated", user=account.user), next_step=say("fault.ask_administrator"))
         issued = make_personal_token(
             account.user_id, scopes_of_role(account.role), "made at sign-in", now, days=PERSONAL_DAYS
         )

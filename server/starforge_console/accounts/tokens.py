@@ -7,6 +7,7 @@ from typing import Final
 
 from starforge.contract.launch import Secret
 from starforge.errors import InputError
+from starforge.said.sentence import say
 from starforge_console.domain.roles import Scope, scopes_of_role
 from starforge_console.domain.tokens import hash_token
 from starforge_console.ledger.accounts import NewToken
@@ -38,17 +39,19 @@ def parse_scopes(names: Iterable[str], role: str) -> frozenset[str]:
     wanted = {name.strip() for name in names if name.strip()}
     known = {scope.value for scope in Scope}
     for name in sorted(wanted - known):
-        raise InputError(f"there is no scope {name!r}", next_step=f"the scopes are {', '.join(sorted(known))}")
+        raise InputError(
+            say("form.no_scope", name=repr(name)), next_step=say("form.no_scope_next", scopes=", ".join(sorted(known)))
+        )
     beyond = sorted(wanted - scopes_of_role(role))
     if beyond:
-        raise InputError(f"a {role} cannot give a token the scope {beyond[0]!r}", next_step="leave it out")
+        raise InputError(say("form.scope_beyond", role=role, scope=repr(beyond[0])), next_step=say("form.leave_it_out"))
     return frozenset(wanted | {Scope.READ.value})
 
 
 def make_personal_token(user_id: int, scopes: frozenset[str], label: str, now: float, days: float) -> Issued:
     """A token with which `sf` speaks for the user. Raises InputError for a life outside of (0, 3650] days."""
     if not 0 < days <= LONGEST_DAYS:
-        raise InputError(f"a token cannot live {days:g} days", next_step=f"choose between 1 and {LONGEST_DAYS}")
+        raise InputError(say("form.no_days", days=f"{days:g}"), next_step=say("form.no_days_next", most=LONGEST_DAYS))
     text = PERSONAL_PREFIX + secrets.token_urlsafe(32)
     return _issue(text, user_id=user_id, kind=PERSONAL, scopes=scopes, label=label, expires_at=now + days * _DAY_S)
 

@@ -7,8 +7,8 @@ from typing import Final
 from starforge.contract.launch import Secret
 from starforge.errors import InputError, NotFound
 from starforge.said.sentence import Said, say
-from starforge.wording import describe_nearest
 from starforge_console.accounts.tokens import make_personal_token, make_sign_in_code, parse_scopes
+from starforge_console.domain.nearest import say_nearest
 from starforge_console.domain.roles import Role
 from starforge_console.ledger.accounts import User, add_token, add_user, list_users
 from starforge_console.ledger.audit import audited
@@ -80,7 +80,7 @@ def load_named(ledger: Database, name: str) -> User:
     for user in users:
         if user.name == name:
             return user
-    raise NotFound(f"there is no user {name!r}", next_step=describe_nearest(name, [user.name for user in users]))
+    raise NotFound(say("fault.no_user", name=repr(name)), next_step=say_nearest(name, [user.name for user in users]))
 
 
 def issue_token(ledger: Database, user: User, scopes: Sequence[str], days: float, now: float) -> Secret:

@@ -8,9 +8,9 @@ from starforge.errors import InputError, NotFound
 from starforge.hardware.profiles import BUILT_IN
 from starforge.hardware.series import FAMILIES, SERIES_BY_NAME
 from starforge.said.sentence import say
-from starforge.wording import describe_nearest
 from starforge_console.accounts.quotas import check_team
 from starforge_console.clock import Clock
+from starforge_console.domain.nearest import say_nearest
 from starforge_console.domain.opening import KeptWindow, WindowOf, explain_lost
 from starforge_console.domain.window_syntax import knows_zone, parse_window
 from starforge_console.domain.windows import Edge, is_open, list_edges
@@ -112,7 +112,7 @@ class OpeningHours:
         )
         if not removed:
             known = [str(line.kept.of) for line in left]
-            raise NotFound(f"{of} has no window", next_step=describe_nearest(str(of), known) if known else "")
+            raise NotFound(say("form.no_window", of=str(of)), next_step=say_nearest(str(of), known) if known else "")
         self._wakeups.notify(QUEUE)
 
     def _look(self, line: WindowLine) -> WindowNow:
@@ -129,11 +129,11 @@ class OpeningHours:
         if of.kind == "fleet":
             known = {fleet.name for fleet in await self._ledger.read(list_fleets)}
             if of.name not in known:
-                raise NotFound(f"there is no fleet {of.name!r}", next_step=describe_nearest(of.name, known))
+                raise NotFound(say("form.no_fleet", name=repr(of.name)), next_step=say_nearest(of.name, known))
             return
         added = {one.series for one in await self._ledger.read(list_added_series)}
         known = {*BUILT_IN, *SERIES_BY_NAME.values(), *FAMILIES, *added}
         if of.name not in known:
             what = f"there is no profile {of.name!r}"
             why = "a profile is cpu, any, or a series or family of GPUs"
-            raise InputError(what, why=why, next_step=describe_nearest(of.name, known))
+            raise InputError(what, why=why, next_step=say_nearest(of.name, known))

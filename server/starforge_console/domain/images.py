@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 from starforge.contract.ids import is_digest
 from starforge.contract.images import DOCKER_HUB, ImageReference, name_registry, parse_image_reference
 from starforge.errors import InputError, SpecError
+from starforge.said.sentence import say
 
 DEFAULT_TAG: Final = "latest"
 
@@ -93,9 +94,9 @@ def parse_registry(text: str) -> str:
         reference = None
     if reference is None or reference.host is None or reference.repository != "image":
         raise InputError(
-            f"{text!r:.80} is no registry",
-            why="a registry is HOST or HOST:PORT as images name it: with a dot or a port, or localhost",
-            next_step="write it without https:// and without a path, such as registry.example.org:5000",
+            say("form.no_registry", text=f"{text!r:.80}"),
+            why=say("form.no_registry_why"),
+            next_step=say("form.no_registry_next"),
         )
     return name_registry(reference.host)
 

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from starforge.errors import InputError
-from starforge.wording import describe_nearest
+from starforge.said.sentence import say
+from starforge_console.domain.nearest import say_nearest
 from starforge_console.domain.windows import DAY_MINUTES, WeekSpan, Window
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -32,7 +33,9 @@ class _Piece(NamedTuple):
 
     def fail(self, why: str, next_step: str) -> InputError:
         return InputError(
-            f"{self.whole!r} is no span of a week: {self.text!r} at column {self.column}", why=why, next_step=next_step
+            say("form.no_span", whole=repr(self.whole), text=repr(self.text), column=self.column),
+            why=why,
+            next_step=next_step,
         )
 
 
@@ -44,12 +47,12 @@ def parse_window(zone: str, open_: Sequence[str], except_: Sequence[str] = ()) -
 
     """
     if not open_:
-        raise InputError("no span is given in which the window is open", next_step=f"write one, {_EXAMPLE}")
+        raise InputError(say("form.no_spans"), next_step=say("form.write_span", example=_EXAMPLE))
     if len(open_) > MOST_SPANS or len(except_) > MOST_DATES:
         raise InputError(
-            f"{len(open_)} spans and {len(except_)} dates are too many",
-            why=f"a window has at most {MOST_SPANS} spans and {MOST_DATES} dates",
-            next_step="join days that have the same hours, as in 'mon-fri 20:00-08:00', and leave out what is over",
+            say("form.many_spans", spans=len(open_), dates=len(except_)),
+            why=say("form.many_spans_why", spans=MOST_SPANS, dates=MOST_DATES),
+            next_step=say("form.many_spans_next"),
         )
     return read_window(find_zone(zone).key, open_, except_)
 
@@ -74,9 +77,9 @@ def find_zone(name: str) -> ZoneInfo:
         return _load_zone(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # there is none, or its table cannot be read
         raise InputError(
-            f"{name!r} is no time zone",
-            why="zones are named as in the IANA database, such as Europe/Berlin or UTC",
-            next_step=describe_nearest(name, sorted(_list_names())),
+            say("form.no_zone", name=repr(name)),
+            why=say("form.no_zone_why"),
+            next_step=say_nearest(name, sorted(_list_names())),
         ) from None
 
 
@@ -100,7 +103,10 @@ def _list_names() -> frozenset[str]:
 def parse_span(text: str) -> WeekSpan:
     """`DAYS HH:MM-HH:MM`, where DAYS are days and ranges of days separated by commas. Raises InputError."""
     if len(text) > LONGEST:
-        raise InputError(f"{text[:20]!r}… has {len(text)} characters", next_step=f"write one span, {_EXAMPLE}")
+        raise InputError(
+            say("form.long_span", text=repr(text[:20]), n=len(text)),
+            next_step=say("form.write_one_span", example=_EXAMPLE),
+        )
     pieces = [_Piece(found[0], found.start() + 1, text) for found in re.finditer(r"\S+", text)]
     if len(pieces) != 2:  # noqa: PLR2004 - days and hours
         piece = pieces[2] if len(pieces) > 2 else _Piece("", len(text) + 1, text)  # noqa: PLR2004 - the one too many
@@ -117,8 +123,10 @@ def parse_date(text: str) -> date:
         if _DATE.fullmatch(text):
             return date.fromisoformat(text)
     except ValueError as error:
-        raise InputError(f"{text!r} is no date", why=str(error), next_step="write one that exists") from None
-    raise InputError(f"{text!r} is no date", next_step="write year, month and day, for instance 2026-12-24")
+        raise InputError(
+            say("form.no_date", text=repr(text)), why=str(error), next_step=say("form.date_exists")
+        ) from None
+    raise InputError(say("form.no_date", text=repr(text)), next_step=say("form.no_date_next"))
 
 
 def write_span(span: WeekSpan) -> str:

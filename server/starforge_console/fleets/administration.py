@@ -84,7 +84,7 @@ class Administration:
         """The fleet of that name. Raises NotFound."""
         fleet = self._fleets.fleets.get(name)
         if fleet is None:
-            raise NotFound(f"there is no fleet {name!r:.80}", next_step="'sf fleet ls' lists the fleets")
+            raise NotFound(say("form.no_fleet", name=f"{name!r:.80}"), next_step=say("form.fleets_next"))
         return fleet
 
     async def delete_fleet(self, name: str) -> None:
@@ -99,9 +99,9 @@ class Administration:
         legacy = [row.name for row in self._directory.rows(name) if row.legacy]
         if legacy:
             raise Conflict(
-                f"fleet {name} cannot be deleted",
-                why=f"FORGE_NODE_ADDRESSES of the console names machines of it: {', '.join(legacy)}",
-                next_step="take them out of the setting and restart the console",
+                say("form.fleet_kept", name=name),
+                why=say("form.fleet_kept_legacy", machines=", ".join(legacy)),
+                next_step=say("form.fleet_kept_legacy_next"),
             )
         await self._fleets.delete(name)
         _log.info("a fleet was deleted", fleet=name)
@@ -118,8 +118,8 @@ class Administration:
         self._require_node_fleet(fleet)
         if not 0 < hours <= LONGEST_HOURS or not 1 <= uses <= MOST_USES:
             raise InputError(
-                f"a join token for {uses} machines that lives {hours:g} h is not made",
-                next_step=f"choose at most {LONGEST_HOURS:g} h and between 1 and {MOST_USES} machines",
+                say("form.no_join_token", uses=uses, hours=f"{hours:g}"),
+                next_step=say("form.no_join_token_next", hours=f"{LONGEST_HOURS:g}", uses=MOST_USES),
             )
         text, now = _PREFIX + secrets.token_urlsafe(32), self._clock.now()
         new = NewJoinToken(
@@ -186,10 +186,9 @@ class Administration:
         self._require_registered(name)
         if confirm != name:
             raise InputError(
-                f"node {name} was not marked lost",
-                why="whoever declares a machine lost is to name it once more: while it still runs and reaches the"
-                " storage, two attempts would write beside each other",
-                next_step=f"make sure that it is off, then confirm with {name!r}",
+                say("form.not_lost", name=name),
+                why=say("form.not_lost_why"),
+                next_step=say("form.not_lost_next", name=repr(name)),
             )
         guard = Guard(now=self._clock.now(), monotonic=self._clock.monotonic())
         lost = await self._ledger.write(
@@ -224,10 +223,13 @@ class Administration:
             row = await self._ledger.read(lambda c: load_node(c, name))
         report = self._directory.find_report(name)
         if report is None or attempt not in report.attempts:
-            raise NotFound(f"node {name} tells of no container {attempt!r:.80}", next_step="look at the fleet again")
+            raise NotFound(
+                say("form.no_container", name=name, attempt=f"{attempt!r:.80}"), next_step=say("form.look_again")
+            )
         if await self._ledger.read(lambda c: list_kept(c, [attempt])):
             raise Conflict(
-                f"attempt {attempt} is known", next_step=f"stop its job: sf job stop {attempt.split('-')[0]}"
+                say("form.attempt_known", attempt=attempt),
+                next_step=say("form.attempt_known_next", job=attempt.split("-")[0]),
             )
         executor, told = self._fleets[row.fleet], say("did.unknown_ended", attempt=attempt, node=name)
         await self._ledger.write(audited(lambda _: None, told))  # before the container hears of it
@@ -279,10 +281,9 @@ class Administration:
         row = self._find_legacy(name)
         if row is not None:
             raise Conflict(
-                f"node {name} cannot be changed here",
-                why=f"FORGE_NODE_ADDRESSES of the console names it ({row.advertise}), and nothing else is kept of it",
-                next_step="take it out of the setting and restart the console, or let it join:"
-                f" sf fleet token {row.fleet}",
+                say("form.node_legacy", name=name),
+                why=say("form.node_legacy_why", address=row.advertise),
+                next_step=say("form.node_legacy_next", fleet=row.fleet),
             )
 
     async def _set_state(self, name: str, state: NodeState, why: str, told: Said) -> NodeRow:
@@ -296,7 +297,7 @@ class Administration:
         fleet = self.load_fleet(name)
         if fleet.kind != FleetKind.NODE:
             raise Conflict(
-                f"no machine can join fleet {name!r}",
-                why=f"it is of kind {fleet.kind}",
-                next_step="make one of kind node: sf fleet create NAME --kind node",
+                say("form.none_joins", name=repr(name)),
+                why=say("form.none_joins_why", kind=fleet.kind),
+                next_step=say("form.none_joins_next"),
             )

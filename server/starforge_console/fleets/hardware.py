@@ -48,16 +48,16 @@ class HardwareRegistry:
         """
         name = " ".join(name.split())
         if not name or len(name) > _LONGEST_NAME or not name.isprintable():
-            raise InputError(f"{name!r:.80} cannot be the name of a GPU", next_step="give it as nvidia-smi prints it")
+            raise InputError(say("form.no_gpu_name", name=f"{name!r:.80}"), next_step=say("form.no_gpu_name_next"))
         if not _LABEL.fullmatch(series):
             raise InputError(
-                f"{series!r:.80} cannot be a series",
-                why="a series is at most 40 lower-case letters, digits and dashes, such as h100-sxm",
-                next_step="choose another label",
+                say("form.no_series_name", series=f"{series!r:.80}"),
+                why=say("form.no_series_name_why"),
+                next_step=say("form.other_label"),
             )
         built_in = find_series(name)
         if built_in is not None:
-            raise Conflict(f"{name!r} is known already", why=f"its series is {built_in}, which nobody can change")
+            raise Conflict(say("form.gpu_known", name=repr(name)), why=say("form.gpu_known_why", series=built_in))
         known = self._find_added(name)
         added = AddedSeries(name=known or name, series=series, added_by=by, added_at=self._clock.now())
         told = say("did.series_set", name=added.name, series=series)
@@ -69,7 +69,7 @@ class HardwareRegistry:
         """Forget an added name. Raises NotFound."""
         known = self._find_added(name)
         if known is None:
-            raise NotFound(f"no administrator added a GPU named {name!r:.80}", next_step="built-in names stay")
+            raise NotFound(say("form.no_added_gpu", name=f"{name!r:.80}"), next_step=say("form.no_added_gpu_next"))
         told = say("did.series_removed", name=known)
         await self._ledger.write(audited(lambda c: remove_series(c, known), told))
         await self.load()

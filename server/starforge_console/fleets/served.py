@@ -73,11 +73,9 @@ class ServedFleets(Mapping[str, Executor]):
         check_fleet_name(fleet.name)
         check_job_user(fleet.user)
         if not self._running:
-            raise Unavailable("the console is still starting", next_step="repeat in a moment")
+            raise Unavailable(say("form.still_starting"), next_step=say("form.in_a_moment"))
         if fleet.kind == FleetKind.LOCAL and any(one.kind == fleet.kind for one in self._fleets.values()):
-            raise Conflict(
-                "there is a fleet of this host already", next_step="make one of kind node, and let machines join it"
-            )
+            raise Conflict(say("form.one_host_fleet"), next_step=say("form.one_host_fleet_next"))
         executor = self._build(fleet)
         told = say("did.fleet_made", fleet=fleet.name, kind=fleet.kind)
         await self._ledger.write(audited(lambda c: add_fleet(c, fleet, self._clock.now()), told))
@@ -117,9 +115,14 @@ def build_fleet(name: str, kind: str, network: str = Network.BRIDGE.value, user:
     """A fleet from words. Raises InputError for a kind or a network that there is not."""
     kinds, networks = [one.value for one in FleetKind], [one.value for one in Network]
     if kind not in kinds:
-        raise InputError(f"there is no kind of fleet {kind!r:.80}", next_step=f"the kinds are {', '.join(kinds)}")
+        raise InputError(
+            say("form.no_kind", kind=f"{kind!r:.80}"), next_step=say("form.no_kind_next", kinds=", ".join(kinds))
+        )
     if network not in networks:
-        raise InputError(f"there is no network {network!r:.80}", next_step=f"choose {', '.join(networks)}")
+        raise InputError(
+            say("form.no_network", network=f"{network!r:.80}"),
+            next_step=say("form.choose_of", options=", ".join(networks)),
+        )
     return Fleet(name=name, kind=kind, network=Network(network), user=user)
 
 

@@ -136,9 +136,9 @@ class JobControl:
             await asyncio.to_thread(put_aside, storage, job_id)
         except OSError as error:
             raise Unavailable(
-                f"the folder {storage.run(job_id)} of job {job_id} cannot be removed",
+                say("form.folder_kept", folder=str(storage.run(job_id)), job=job_id),
                 why=str(error),
-                next_step="mend that, then delete the job again",
+                next_step=say("form.folder_kept_next"),
             ) from None
 
 

@@ -4,6 +4,7 @@ from sqlalchemy import Connection, select, update
 
 from starforge.contract.states import ENDED
 from starforge.errors import Conflict, NotFound
+from starforge.said.sentence import say
 from starforge.wording import count_of
 from starforge_console.domain.nodes import NodeState
 from starforge_console.domain.opening import WindowOf
@@ -23,14 +24,13 @@ def delete_fleet(connection: Connection, name: str, now: float) -> None:
     """
     mine = (fleets.c.name == name) & (fleets.c.kind != DELETED)
     if connection.execute(select(fleets.c.name).where(mine)).first() is None:
-        raise NotFound(f"there is no fleet {name!r:.80}", next_step="'sf fleet ls' lists the fleets")
+        raise NotFound(say("form.no_fleet", name=f"{name!r:.80}"), next_step=say("form.fleets_next"))
     left = _count_left(connection, name)
     if left:
         raise Conflict(
-            f"fleet {name} cannot be deleted",
-            why=f"there are left: {', '.join(left)}",
-            next_step="stop the jobs or let them end, remove the nodes (sf node remove), and wait until the containers"
-            " of ended attempts are cleaned up",
+            say("form.fleet_kept", name=name),
+            why=say("form.fleet_kept_left", left=", ".join(left)),
+            next_step=say("form.fleet_kept_left_next"),
         )
     connection.execute(
         update(join_tokens)

@@ -49,7 +49,7 @@ def require_limit(connection: Connection, name: str, *, requires: bool) -> None:
     """Let the fleet take only jobs with a time limit from now on, or all again. Raises NotFound."""
     mine = (fleets.c.name == name) & (fleets.c.kind != DELETED)
     if not connection.execute(update(fleets).where(mine).values(requires_limit=requires)).rowcount:
-        raise NotFound(f"there is no fleet {name!r:.80}", next_step="'sf fleet ls' lists the fleets")
+        raise NotFound(say("form.no_fleet", name=f"{name!r:.80}"), next_step=say("form.fleets_next"))
 
 
 def list_requiring(connection: Connection) -> frozenset[str]:

@@ -79,10 +79,10 @@ def admit(connection: Connection, job: NewJob, key: SubmitKey | None, now: float
     if known is not None:
         return known
     if job.fleet is not None and is_deleted(connection, job.fleet):
-        raise Conflict(f"fleet {job.fleet!r} was deleted just now", next_step="name another one")
+        raise Conflict(say("form.fleet_gone", name=repr(job.fleet)), next_step=say("form.name_another"))
     start = job.inputs.get(START)
     if isinstance(start, CheckpointInput) and not _exists(connection, start.job):
-        raise Conflict(f"job {start.job} was deleted meanwhile", next_step="start from another checkpoint")
+        raise Conflict(say("form.start_gone", job=start.job), next_step=say("form.start_gone_next"))
     if isinstance(start, CheckpointInput) and is_checkpoint_removed(connection, start):
         what = f"the checkpoint of step {start.step} of job {start.job} was removed meanwhile"
         raise Conflict(what, why="the console keeps only some of an ended job", next_step="start from another one")
@@ -122,9 +122,9 @@ def find_submission(connection: Connection, key: SubmitKey) -> JobId | None:
 def refuse_used_key(key: SubmitKey, owner: str) -> Conflict:
     """The error to raise where `owner`, such as `job j234`, was made of another body under the same key."""
     return Conflict(
-        f"the Idempotency-Key {key.key!r} was used for another submission",
-        why=f"it belongs to {owner}",
-        next_step="use a new key for a new submission",
+        say("form.key_used", key=repr(key.key)),
+        why=say("form.key_used_why", owner=owner),
+        next_step=say("form.key_used_next"),
     )
 
 
@@ -154,18 +154,20 @@ def list_deletable(connection: Connection, job_id: JobId) -> list[AttemptId]:
         raise refuse_missing_job(job_id)
     if not has_ended_for_good(row.state, row.retry_at):
         raise Conflict(
-            f"job {job_id} is {row.state}", why="only a job that has ended can be deleted", next_step="stop it first"
+            say("fault.job_is", job=job_id, state=row.state),
+            why=say("form.only_ended"),
+            next_step=say("form.stop_first"),
         )
     children = list_starting_from(connection, job_id)
     if children:
         raise Conflict(
-            f"job {job_id} cannot be deleted now",
-            why=f"{', '.join(children)} {'starts' if len(children) == 1 else 'start'} from its checkpoints",
-            next_step="delete it once they have ended, or stop them first",
+            say("form.job_kept", job=job_id),
+            why=say("form.job_kept_start", jobs=", ".join(children)),
+            next_step=say("form.job_kept_next"),
         )
     found = connection.execute(select(attempts.c.id, attempts.c.cleaned_at).where(attempts.c.job_id == job_id)).all()
     if any(attempt.cleaned_at is None for attempt in found):
-        raise Conflict(f"job {job_id} is still being cleaned up", next_step="try again in a moment")
+        raise Conflict(say("form.job_cleaned", job=job_id), next_step=say("form.try_again"))
     return [AttemptId(attempt.id) for attempt in found]
 
 

@@ -79,18 +79,17 @@ def remove_node(connection: Connection, name: str, now: float) -> NodeRow:
     living = [job.id for job in list_living(connection, row)]
     if living:
         raise Conflict(
-            f"node {name} cannot be removed",
-            why=f"jobs live there: {_list_some(living)}",
-            next_step="stop them, or wait for them after 'sf node drain'; if the machine is gone for good,"
-            f" 'sf node mark-lost {name}' first",
+            say("form.node_kept", name=name),
+            why=say("form.node_lives", jobs=_list_some(living)),
+            next_step=say("form.node_lives_next", name=name),
         )
     left = (attempts.c.node == name, attempts.c.fleet == row.fleet, attempts.c.cleaned_at.is_(None))
     unread = connection.execute(select(attempts.c.id).where(*left, attempts.c.finalised_at.is_(None))).scalars().all()
     if unread:
         raise Conflict(
-            f"node {name} cannot be removed yet",
-            why=f"what attempts left in the storage is still being read: {_list_some(unread)}",
-            next_step="try again in a moment",
+            say("form.node_kept_yet", name=name),
+            why=say("form.node_unread", attempts=_list_some(unread)),
+            next_step=say("form.try_again"),
         )
     # Nobody asks the machine any more, so whatever is left of ended attempts there is not waited for.
     connection.execute(update(attempts).where(*left).values(cleaned_at=now, token_expires_at=now))
@@ -109,10 +108,9 @@ def _require_no_unknown(connection: Connection, row: NodeRow) -> None:
     unknown = sorted(living - list_kept(connection, living))
     if unknown:
         raise Conflict(
-            f"node {row.name} cannot be removed",
-            why=f"its machine would end containers that this console knows nothing of: {_list_some(unknown)}",
-            next_step="end them on the fleet's page; if the machine is gone for good,"
-            f" 'sf node mark-lost {row.name}' first",
+            say("form.node_kept", name=row.name),
+            why=say("form.node_unknown", attempts=_list_some(unknown)),
+            next_step=say("form.node_unknown_next", name=row.name),
         )
 
 

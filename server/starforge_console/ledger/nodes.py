@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from starforge.contract.registration import Superseded
 from starforge.errors import Conflict, NotFound
+from starforge.said.sentence import say
 from starforge_console.domain.nodes import NodeState
 from starforge_console.ledger.tables import nodes
 
@@ -99,7 +100,7 @@ def load_node(connection: Connection, name: str) -> NodeRow:
     found = find_node(connection, name)
     if found is None or found.state is NodeState.REMOVED:
         why = "" if found is None else "it was removed"
-        raise NotFound(f"there is no node {name!r}", why=why, next_step="'sf node ls' lists the nodes")
+        raise NotFound(say("form.no_node", name=repr(name)), why=why, next_step=say("form.nodes_next"))
     return found
 
 
@@ -178,9 +179,9 @@ def set_state(connection: Connection, name: str, state: NodeState, why: str = ""
     row = load_node(connection, name)
     if row.state is NodeState.LOST:
         raise Conflict(
-            f"node {name} is marked lost",
-            why="it takes nothing until its daemon has come back and cleaned up",
-            next_step="start forgelet on the machine, or remove the node",
+            say("form.node_lost", name=name),
+            why=say("form.node_lost_why"),
+            next_step=say("form.node_lost_next"),
         )
     return _set(connection, row, {"state": state, "drained_why": why})
 
@@ -205,7 +206,7 @@ def _set(connection: Connection, row: NodeRow, values: dict[str, Any]) -> NodeRo
 
 
 def _unknown(name: str) -> NotFound:
-    return NotFound(f"there is no node {name!r:.80}", next_step="run 'forgelet join' on the machine")
+    return NotFound(say("form.no_node", name=f"{name!r:.80}"), next_step=say("form.no_node_join"))
 
 
 def _row(values: Any) -> NodeRow:  # noqa: ANN401 - a row's mapping

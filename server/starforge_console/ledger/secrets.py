@@ -65,9 +65,9 @@ def put_secret(connection: Connection, secret: SealedSecret, most: int) -> None:
     names = {one.name for one in list_secrets(connection, secret.user_id)}
     if secret.name not in names and len(names) >= most:
         raise Conflict(
-            f"{secret.name} was not set",
-            why=f"you have {len(names)} secrets, and {most} is the most",
-            next_step="remove one that no job needs any more: sf secret rm NAME",
+            say("form.many_secrets", name=secret.name),
+            why=say("form.many_secrets_why", n=len(names), most=most),
+            next_step=say("form.many_secrets_next"),
         )
     drop_secret(connection, secret.user_id, secret.name)
     values = {"user_id": secret.user_id, "name": secret.name, "sealed": secret.sealed, "set_at": secret.set_at}

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, Select, func, insert, select, tuple_
 
 from starforge.contract.ids import JobId, SweepId
 from starforge.errors import NotFound
+from starforge.said.sentence import say
 from starforge_console.ledger.jobs import NewJob, SubmitKey, admit, refuse_used_key
 from starforge_console.ledger.kept_tables import idempotency
 from starforge_console.ledger.search import ENDED_STATES, is_active
@@ -107,7 +108,7 @@ def load_sweep(connection: Connection, sweep: str) -> KeptSweep:
     """One sweep. Raises NotFound."""
     row = connection.execute(_query().where(sweeps.c.id == sweep)).first()
     if row is None:
-        raise NotFound(f"there is no sweep {sweep[:40]!r}", next_step="'sf sweep ls' lists the sweeps")
+        raise NotFound(say("form.no_sweep", sweep=repr(sweep[:40])), next_step=say("form.no_sweep_next"))
     return _complete(connection, [row])[0]
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select, update
 
 from starforge.errors import NotFound
+from starforge.said.sentence import say
 from starforge_console.ledger.tables import tokens, users
 
 
@@ -72,7 +73,7 @@ def load_token_owner(connection: Connection, token_id: int) -> TokenOwner:
     query = select(tokens.c.user_id, users.c.name, tokens.c.kind).join(users, users.c.id == tokens.c.user_id)
     row = connection.execute(query.where(tokens.c.id == token_id)).first()
     if row is None:
-        raise NotFound(f"there is no token {token_id}", next_step="the list of tokens shows those that live")
+        raise NotFound(say("form.no_token", token=token_id), next_step=say("form.no_token_next"))
     return TokenOwner(*row)
 
 

@@ -139,12 +139,12 @@ class Collector:
         hold = await self.find_hold()
         if hold is not None:
             raise Conflict(
-                "nothing is removed now",
-                why=f"{hold.by} holds the collector: {hold.why or 'no reason was given'}",
-                next_step="wait until it is released, or release it with 'sf admin gc --release'",
+                say("form.gc_held"),
+                why=say("form.gc_held_why", by=hold.by, why=hold.why or say("form.gc_held_no_reason")),
+                next_step=say("form.gc_held_next"),
             )
         if self._turn.locked():
-            raise Conflict("the collector is at work already", next_step="ask again in a moment")
+            raise Conflict(say("form.gc_busy"), next_step=say("form.ask_again"))
         return await self._collect(by)
 
     async def find_hold(self) -> Hold | None:

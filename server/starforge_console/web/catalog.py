@@ -11,7 +11,8 @@ from starforge.contract.catalog import MethodDetail
 from starforge.contract.jobspec import API_VERSION
 from starforge.errors import NotFound
 from starforge.recipes.model import Recipe
-from starforge.wording import describe_nearest
+from starforge.said.sentence import say
+from starforge_console.domain.nearest import say_nearest
 from starforge_console.fleets.profiles import build_profiles_of
 from starforge_console.web.catalog_views import build_method_detail
 from starforge_console.web.deps import OLDEST_CLIENT, ApiServices, Reader, Services
@@ -69,15 +70,15 @@ async def load_published(services: ApiServices) -> list[Recipe]:
 async def find_published(services: ApiServices, name: str, version: str | None) -> tuple[Recipe, str | None]:
     """The published recipe of that name and the version of its framework that is meant. Raises NotFound."""
     if name not in services.catalog:
-        raise NotFound(f"the method {name!r} is not published here", next_step=describe_nearest(name, services.catalog))
+        raise NotFound(say("form.unpublished", name=repr(name)), next_step=say_nearest(name, services.catalog))
     recipe = await asyncio.to_thread(services.catalog.__getitem__, name)
     published = recipe.framework_versions
     if version is None:
         return recipe, published[0] if published else None
     if version not in published:
         raise NotFound(
-            f"{name} on {recipe.framework} {version!r} is not published here",
-            next_step=describe_nearest(version, published),
+            say("form.unpublished_version", name=name, framework=recipe.framework, version=repr(version)),
+            next_step=say_nearest(version, published),
         )
     return recipe, version
 

@@ -23,6 +23,7 @@ from starforge.contract.jobspec import JobSpec
 from starforge.contract.results import Curve
 from starforge.errors import InputError, NotFound
 from starforge.recipes.model import PrimaryMetric
+from starforge.said.sentence import say
 from starforge_console.ledger.listing import JobLine, load_lines
 from starforge_console.ledger.points import KeyCount, count_common_keys, search_common_keys
 from starforge_console.ledger.views import load_specs
@@ -71,9 +72,9 @@ async def load_comparison(services: ApiServices, jobs: Sequence[str], keys: Sequ
     ids = [run.line.job.id for run in runs]
     if len(ids) * len(chosen) > CURVES_AT_MOST:
         raise InputError(
-            f"{len(ids)} runs and {len(chosen)} metrics are {len(ids) * len(chosen)} curves",
-            why=f"one comparison holds {CURVES_AT_MOST} at most",
-            next_step="name fewer runs or fewer metrics",
+            say("form.many_curves", runs=len(ids), metrics=len(chosen), curves=len(ids) * len(chosen)),
+            why=say("form.many_curves_why", most=CURVES_AT_MOST),
+            next_step=say("form.many_curves_next"),
         )
     found = await services.curves.curves([(job, key) for key in chosen for job in ids], points)
     return Comparison.model_construct(
@@ -101,9 +102,9 @@ async def load_runs(services: ApiServices, jobs: Sequence[str]) -> list[Run]:
     missing = [one for one in ids if one not in lines]
     if missing:
         raise NotFound(
-            f"there is no job {', '.join(missing)[:400]}",
-            why="it was deleted, or never was",
-            next_step="leave it out of the comparison; 'sf job ls' lists the jobs",
+            say("form.no_jobs", jobs=", ".join(missing)[:400]),
+            why=say("form.no_jobs_why"),
+            next_step=say("form.no_jobs_next"),
         )
     shown = await add_steps(services.series, [lines[one] for one in ids])
     return [Run(line, JobSpec.model_validate_json(specs[line.job.id])) for line in shown]

@@ -14,12 +14,12 @@ from starforge_console.web.i18n.words import CHINESE, ENGLISH, load_words
 
 PACKAGES = [Path(package.__file__).parent for package in (starforge, starforge_console) if package.__file__]
 COMMAND = re.compile(
-    r"'(?:sf|forgelet) [^']*'|'submit'|--[a-z-]+(?: HOST:PORT| SECONDS)?|hf://[A-Z/@]+|FORGE_[A-Z_]+"
+    r"'[^']*'|`[^`]*`|--[a-z-]+(?: HOST:PORT| SECONDS)?|hf://[A-Z/@]+|FORGE_[A-Z_]+"
     r"|(?:lifecycle\.)?max_runtime(?:_s)?"
 )
 """What is typed stays as it is typed."""
 KEPT = {"CPU", "GPU", "GiB", "JSON", "JobSpec", "NAT", "Python", "TERM", "UTC", "commit", "config", "fleet", "forgelet"}
-KEPT |= {"profile", "webhook", "yaml", "Hugging", "Face", "UID", "GID", "image"}
+KEPT |= {"profile", "webhook", "yaml", "Hugging", "Face", "UID", "GID", "IANA", "image"}
 """Names, and what the glossary calls the same in Chinese."""
 
 

@@ -13,6 +13,7 @@ from starforge.contract.launch import RegistryLogin, Secret
 from starforge.contract.people import MOST, ROLES
 from starforge.contract.retention import LONGEST_HOLD_H, SHOWN_AT_MOST
 from starforge.errors import InputError, StarForgeError
+from starforge.said.sentence import say
 from starforge_console.accounts.windows import Hours
 from starforge_console.domain.opening import KINDS, WindowKind, WindowOf
 from starforge_console.domain.quota import TEAM, USER, Holder, Limit
@@ -251,7 +252,9 @@ def _read_kind(form: FormData) -> WindowKind:
     kinds = {str(kind): kind for kind in KINDS}
     kind = text_of(form, "kind", 20)
     if kind not in kinds:
-        raise InputError(f"{kind!r} has no windows", next_step=f"choose one of {', '.join(kinds)}")
+        raise InputError(
+            say("form.no_windows_of", kind=repr(kind)), next_step=say("form.one_of", options=", ".join(kinds))
+        )
     return kinds[kind]
 
 
@@ -263,7 +266,7 @@ def _read_limit(form: FormData) -> Limit:
     counts = {name: _read_count(form, name) for name in ("gpus", "jobs", "gpu_hours", "storage_gib")}
     limit = Limit(**counts, series=_read_names(form, "series"), profiles=_read_names(form, "profiles"))
     if limit == Limit():
-        raise InputError("no limit is given", next_step="fill in at least one of the fields, or remove the limit")
+        raise InputError(say("form.no_limit_given"), next_step=say("form.no_limit_given_next"))
     return limit
 
 
@@ -275,8 +278,8 @@ def _read_count(form: FormData, name: str) -> int | None:
     text = text_of(form, name, 20)
     if text and (not _WHOLE.fullmatch(text) or int(text) > MOST):
         raise InputError(
-            f"{text!r} is no number of {name.replace('_', '-')}",
-            next_step=f"write a whole number of at most {MOST}, or leave it empty",
+            say("form.no_number", text=repr(text), of=name.replace("_", "-")),
+            next_step=say("form.whole_or_empty", most=MOST),
         )
     return int(text) if text else None
 
@@ -285,7 +288,7 @@ def _read_hours(form: FormData) -> float:
     text = text_of(form, "hours", 20)
     if not _HOURS.fullmatch(text) or not 0 < float(text) <= LONGEST_HOLD_H:
         raise InputError(
-            f"nothing can be held for {text!r} hours", next_step=f"write a number of at most {LONGEST_HOLD_H:g}"
+            say("form.no_hold", text=repr(text)), next_step=say("form.no_hold_next", most=f"{LONGEST_HOLD_H:g}")
         )
     return float(text)
 

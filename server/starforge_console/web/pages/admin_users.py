@@ -7,6 +7,7 @@ from starlette.responses import RedirectResponse, Response
 
 from starforge.contract.people import ROLES
 from starforge.errors import InputError, StarForgeError
+from starforge.said.sentence import say
 from starforge_console.domain.roles import Role
 from starforge_console.errors import status_of
 from starforge_console.web.pages.admin import LONGEST, go, show
@@ -93,7 +94,9 @@ async def _show(
 
 def _read_role(text: str) -> Role:
     if text not in ROLES:
-        raise InputError(f"there is no role {text!r:.40}", next_step=f"choose one of {', '.join(ROLES)}")
+        raise InputError(
+            say("form.no_role", role=f"{text!r:.40}"), next_step=say("form.one_of", options=", ".join(ROLES))
+        )
     return Role(text)
 
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starforge.contract.fleets import NodeDetail
 from starforge.contract.ids import parse_attempt_id
 from starforge.errors import Conflict, InputError, NotFound
+from starforge.said.sentence import say
 from starforge_console.web.fleet_views import FleetServices, load_detail
 from starforge_console.web.pages.fleet_map import list_strangers
 from starforge_console.web.pages.fleet_visit import Asked, FleetVisit
@@ -48,7 +49,7 @@ async def end_unknown(asked: Asked, fleet: str, node: str) -> Response:
     detail = await load_detail(asked.fleets, asked.load_fleet(fleet))
     attempt = parse_attempt_id(text_of(form, "attempt", 100))
     if (node, attempt) not in {(one.node, one.attempt) for one in list_strangers(detail)}:
-        raise NotFound(f"node {node!r:.80} runs no unknown container {attempt}", next_step="look at the fleet again")
+        raise NotFound(say("form.no_unknown", node=f"{node!r:.80}", attempt=attempt), next_step=say("form.look_again"))
     await asked.fleets.administration.end_unknown(node, attempt)
     return go_back(fleet, "ending")
 
@@ -96,7 +97,9 @@ async def _load_node(asked: FleetVisit, fleet: str, node: str) -> NodeDetail:
     detail = await load_detail(asked.fleets, asked.load_fleet(fleet))
     found = next((one for one in detail.nodes if one.name == node and one.advertise is not None), None)
     if found is None:
-        raise NotFound(f"no machine {node!r:.80} has joined fleet {fleet!r:.80}", next_step="look at the fleet again")
+        raise NotFound(
+            say("form.not_joined", node=f"{node!r:.80}", fleet=f"{fleet!r:.80}"), next_step=say("form.look_again")
+        )
     return found
 
 

@@ -12,6 +12,7 @@ from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.fleets import FleetDetail
 from starforge.contract.launch import Network
 from starforge.errors import Conflict, InputError, StarForgeError
+from starforge.said.sentence import say
 from starforge_console.fleets.administration import LONGEST_HOURS, MOST_USES, TOKEN_HOURS, TOKEN_USES
 from starforge_console.fleets.join_lines import build_checked_line, build_join_lines
 from starforge_console.fleets.served import build_fleet, check_fleet_name, check_job_user
@@ -243,5 +244,5 @@ def _build_lines(services: ApiServices, fleet: str, token: str) -> tuple[dict[st
 def _read_number(form: FormData, name: str) -> float:
     text = text_of(form, name, 20)
     if not (_NUMBER if name == "hours" else _WHOLE).fullmatch(text):
-        raise InputError(f"{text!r} is no number of {name}", next_step="write a number such as 24")
+        raise InputError(say("form.no_number", text=repr(text), of=name), next_step=say("form.number_next"))
     return float(text)

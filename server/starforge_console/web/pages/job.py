@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from starforge.errors import NotFound
+from starforge.said.sentence import say
 from starforge_console.accounts.sign_in import check_scope
 from starforge_console.domain.roles import Scope
 from starforge_console.ledger.listing import load_history
@@ -87,7 +88,7 @@ async def send_difference(services: Services, _visit: Signed, job_id: str) -> Re
     """All that is kept of the difference of the job's tree, as a file."""
     kept = await load_difference(services, job_id)
     if kept is None:
-        raise NotFound(f"no difference is kept of job {job_id}", next_step="look at the page of its lineage")
+        raise NotFound(say("form.no_difference", job=job_id), next_step=say("form.no_difference_next"))
     headers = build_attachment(f"{job_id}.diff")
     return Response(kept.text.encode(), media_type="application/octet-stream", headers=headers)
 

@@ -8,6 +8,7 @@ from starlette.responses import Response, StreamingResponse
 
 from starforge.errors import NotFound
 from starforge.logtext.reading import LogText
+from starforge.said.sentence import say
 from starforge_console.ledger.views import AttemptRecord
 from starforge_console.web.attachments import build_attachment
 from starforge_console.web.attempts import choose_logs, require_log
@@ -85,9 +86,9 @@ async def _load_attempt(services: ApiServices, job_id: str, number: int | None) 
     chosen = await find_attempt(services, job_id, number)
     if chosen is None:
         raise NotFound(
-            f"job {job_id} has no log yet",
-            why="no attempt has been begun",
-            next_step="come back when it has started; its page says what it waits for",
+            say("form.no_log", job=job_id),
+            why=say("form.no_log_why"),
+            next_step=say("form.no_log_next"),
         )
     require_log(chosen)
     return chosen

@@ -9,6 +9,7 @@ from starforge.errors import InputError
 from starforge.logtext.levels import Level, find_level
 from starforge.logtext.records import build_record
 from starforge.logtext.render import Line, Span, render_record
+from starforge.said.sentence import say
 from starforge_console.web.log_windows import Missing
 
 LINE_BYTES: Final = 64 << 10
@@ -57,7 +58,7 @@ def parse_place(text: str) -> Place:
     """The place that `str(place)` stands for. Raises InputError."""
     found = _PLACE.fullmatch(text)
     if found is None:
-        raise InputError(f"{text[:40]!r} is no place in a log", next_step="load the page again")
+        raise InputError(say("form.no_place", text=repr(text[:40])), next_step=say("form.load_again"))
     return Place(int(found[1]), int(found[2]), bool(found[3]))
 
 

@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starforge.contract.bounds import LARGEST_NUMBER
 from starforge.contract.queue import QUEUE_MOVES, QueueMove
 from starforge.errors import InputError
+from starforge.said.sentence import say
 from starforge_console.accounts.sign_in import check_operator
 from starforge_console.admission.admit import PRIORITIES
 from starforge_console.domain.quota import NO_LIMIT
@@ -77,7 +78,9 @@ async def load_queue_page(services: ApiServices, account: Account, series: str, 
 def _read_move(to: str) -> QueueMove:
     moves = {str(move): move for move in QUEUE_MOVES}
     if to not in moves:
-        raise InputError(f"{to!r} is no place in the queue", next_step=f"choose one of {', '.join(moves)}")
+        raise InputError(
+            say("form.no_queue_place", to=repr(to)), next_step=say("form.one_of", options=", ".join(moves))
+        )
     return moves[to]
 
 

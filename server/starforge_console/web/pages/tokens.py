@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import RedirectResponse, Response
 
 from starforge.errors import InputError
+from starforge.said.sentence import say
 from starforge_console.accounts.sessions import SESSION
 from starforge_console.accounts.tokens import LONGEST_DAYS, PERSONAL_DAYS, parse_scopes
 from starforge_console.accounts.users import MADE_HERE
@@ -104,7 +105,5 @@ def parse_days(text: str) -> int:
     """How many days a token shall live. Raises InputError."""
     days = int(text) if _DAYS.fullmatch(text) else 0
     if not 1 <= days <= LONGEST_DAYS:
-        raise InputError(
-            f"a token cannot live {text!r} days", next_step=f"choose a whole number between 1 and {LONGEST_DAYS}"
-        )
+        raise InputError(say("form.no_days", days=repr(text)), next_step=say("form.whole_days_next", most=LONGEST_DAYS))
     return days

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from starforge.contract.states import JobState
 from starforge.errors import InputError, SignInRequired
+from starforge.said.sentence import say
 from starforge_console.accounts.sessions import IDLE_S, Sessions, build_form_key
 from starforge_console.accounts.sign_in import check_scope, owns
 from starforge_console.domain.roles import Scope
@@ -152,9 +153,9 @@ async def load_form(request: Request, visit: Visit) -> FormData:
     given = form.get(FORM_KEY)
     if not isinstance(given, str) or not hmac.compare_digest(given.encode(), visit.form_key.encode()):
         raise Forbidden(
-            "the form was not accepted",
-            why="it does not carry this session's key: it is too old, or another site sent it",
-            next_step="load the page again, then send the form again",
+            say("form.refused"),
+            why=say("form.refused_key"),
+            next_step=say("form.reload"),
         )
     _check_site(request)
     return form
@@ -170,9 +171,7 @@ async def _read_form(request: Request) -> FormData:
     try:
         return await request.form(max_files=0, max_fields=FIELDS_AT_MOST)
     except HTTPException as error:
-        raise InputError(
-            "the form cannot be read", why=error.detail, next_step="load the page again, then send the form again"
-        ) from error
+        raise InputError(say("form.unread"), why=error.detail, next_step=say("form.reload")) from error
 
 
 def _check_site(request: Request) -> None:
@@ -186,9 +185,9 @@ def _check_site(request: Request) -> None:
     if site in _OUR_OWN and origin.lower().removeprefix("https://").removeprefix("http://") in ours:
         return
     raise Forbidden(
-        "the form was not accepted",
-        why=f"it was sent by another site ({site if site not in _OUR_OWN else origin[:200]})",
-        next_step="open the page on this site and send the form from there",
+        say("form.refused"),
+        why=say("form.refused_site", site=site if site not in _OUR_OWN else origin[:200]),
+        next_step=say("form.refused_site_next"),
     )
 
 

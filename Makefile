@@ -7,6 +7,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 T ?= main
 B ?=
+PEERS ?=
 PY := .venv/bin/python
 
 .PHONY: help
@@ -70,9 +71,9 @@ screenshots: dev ## Take pictures of every page into build/pictures/ and docs/pi
 	@$(PY) -m tools.screenshots
 
 .PHONY: bench
-bench: dev ## Ratios against what a user would pick instead: make bench B=cli_help for one
+bench: dev ## Ratios against what a user would pick instead: make bench B=cli_help for one, PEERS=1 with other products
 	@tools/needs.sh engine tini
-	@$(PY) -m bench $(B)
+	@PEERS=$(PEERS) $(PY) -m bench $(B)
 
 .PHONY: docs
 docs: dev ## Build the documentation into build/site

@@ -12,14 +12,22 @@ from pathlib import Path
 import uvloop
 from starlette.applications import Starlette
 
-from server.tests.web.support import build_console, build_submission, close_console
+from server.tests.web.support import ConsoleUnderTest, build_console, build_submission, close_console
 from starforge_console.settings.console import HttpSettings, LogFormat
 from starforge_console.telemetry.log import set_up_log
 from starforge_console.web.server import Listening, serve
 
 
-async def _serve(folder: Path) -> None:
-    console = build_console(folder)
+def main(folder: Path) -> None:
+    """Serve until standard input ends."""
+    console = build_console(folder)  # before there is a loop: it reads its fleets in one of its own
+    try:
+        uvloop.run(_serve(console))
+    finally:
+        close_console(console)
+
+
+async def _serve(console: ConsoleUnderTest) -> None:
     token = console.add_user("ada")["Authorization"].removeprefix("Bearer ")
     console.keep_workspace()
     console.services.wakeups.bind()
@@ -35,12 +43,9 @@ async def _serve(folder: Path) -> None:
         print(json.dumps(told), flush=True)
 
     http = HttpSettings(listen="127.0.0.1:0", ingest_listen="127.0.0.1:0")
-    try:
-        await serve(console.app, Starlette(), http, tell, stop)
-    finally:
-        close_console(console)
+    await serve(console.app, Starlette(), http, tell, stop)
 
 
 if __name__ == "__main__":
     set_up_log(LogFormat.JSON, "error")
-    uvloop.run(_serve(Path(sys.argv[1])))
+    main(Path(sys.argv[1]))

@@ -21,11 +21,10 @@ class Request:
 
     def render(self) -> bytes:
         """The request's bytes."""
-        head = (
-            f"{self.method} {self.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self.token}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(self.body)}\r\n\r\n"
-        )
-        return head.encode() + self.body
+        head = f"{self.method} {self.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self.token}\r\n"
+        if self.body:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(self.body)}\r\n"
+        return f"{head}\r\n".encode() + self.body
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Benches of whole processes: what a command costs before it does anything, in units of a bare interpreter."""
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -10,12 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from bench.figures import Figure, Measure, Orientation, Ratio, Skipped, compare, timed
-from bench.ground import Ground
+from bench.ground import Ground, Unmeasurable
+from bench.peers import free_port, open_peer, serve
 from core.tests.runner.support.attempt import ATTEMPT, Attempt
+from e2e.support.console import wait_for
 from starforge.contract import capsule as contract
 
 _BIN: Final = Path(sys.executable).parent
 _ROUNDS: Final = 21
+_PEER_ROUNDS: Final = 5
 _HELP_AT_MOST: Final = 5.0
 _LIST_FASTER: Final = 5.0
 _RUNNER_AT_MOST: Final = 4.0
@@ -31,24 +33,25 @@ def cli_help(ground: Ground) -> list[Figure]:
 
 
 def cli_job_ls(ground: Ground) -> list[Figure]:
-    """`sf job ls` against a local console; over `dstack ps` where that is installed."""
+    """`sf job ls` against a local console; and `dstack ps` against a local server of its own over it."""
     with ground.console() as console:
-        return _compare_lists(timed(lambda: _run([_BIN / "sf", "job", "ls"], console.environment)))
+        ours = timed(lambda: _run([_BIN / "sf", "job", "ls"], console.environment))
+        pairs = compare(ours, timed(_run_bare), _ROUNDS // 2)
+        figure = Orientation("cli_job_ls", pairs.ratio, "x", detail=f"over python -c pass, {pairs.describe()}")
+        try:
+            return [figure, _compare_dstack(ground, ours)]
+        except Unmeasurable as error:
+            return [figure, Skipped("cli_job_ls_over_dstack", str(error))]
 
 
-def _compare_lists(ours: Measure) -> list[Figure]:
-    pairs = compare(ours, timed(_run_bare), _ROUNDS // 2)
-    figures: list[Figure] = [
-        Orientation("cli_job_ls", pairs.ratio, "x", detail=f"over python -c pass, {pairs.describe()}"),
-    ]
-    dstack = shutil.which("dstack")
-    if dstack is None:
-        return [*figures, Skipped("cli_job_ls_over_dstack", "dstack is not installed")]
-    against = compare(timed(lambda: _run([dstack, "ps"])), ours, 5)
-    return [
-        *figures,
-        Ratio("cli_job_ls_over_dstack", against.ratio, _LIST_FASTER, at_least=True, detail=against.describe()),
-    ]
+def _compare_dstack(ground: Ground, ours: Measure) -> Figure:
+    peer, port = open_peer("dstack", ground.folder()), free_port()
+    with serve(peer, peer.command("server", "--port", str(port), "-y"), port):
+        settings = peer.home / ".dstack" / "config.yml"
+        wait_for(settings.exists, "dstack to write how it is reached", 30)
+        theirs = timed(lambda: _run(peer.command("ps"), peer.environment))
+        pairs = compare(theirs, ours, _PEER_ROUNDS)
+    return Ratio("cli_job_ls_over_dstack", pairs.ratio, _LIST_FASTER, at_least=True, detail=pairs.describe())
 
 
 def runner_start(ground: Ground) -> list[Figure]:

@@ -5,13 +5,15 @@ import contextlib
 import json
 import math
 import sqlite3
+import statistics
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bench.client import Client, Request
 from bench.figures import Figure, Orientation, Ratio, Skipped, compare, timed
-from bench.ground import Ground
+from bench.ground import Ground, Unmeasurable
+from bench.peers import free_port, open_peer, serve
 from e2e.support.projects import Experiment, make_experiment
 from server.tests.ingest.builders import Site, open_site
 from starforge.contract.bounds import BODY_BYTES
@@ -22,6 +24,9 @@ from starforge_console.ingest.curves import Curves
 
 _POINTS: Final = 300_000
 _KEYS: Final = 10
+_BATCH: Final = 1000
+_BATCHES: Final = 10
+_MLFLOW_AT_LEAST: Final = 20.0
 _LOG_BYTES: Final = 96 << 20
 _CURVE_POINTS: Final = 1_000_000
 _DRAWN: Final = 1000
@@ -48,12 +53,53 @@ def ingest(ground: Ground) -> list[Figure]:
         points_s, _ = asyncio.run(send_stream(console.ingest_port, token, "metrics", _list_metrics()))
         log_s, log_to = asyncio.run(send_stream(console.ingest_port, token, "log", _list_log()))
         lost = log_to - _find_received(experiment, job)
-    return [
+    figures: list[Figure] = [
         Ratio("log_ingest_loss", lost, 0, detail=f"bytes of {_LOG_BYTES >> 20} MiB"),
         Orientation("log_ingest", _LOG_BYTES / log_s / 1e6, "MB/s", aim=">=50"),
         Orientation("ingest_points", _POINTS / points_s, "points/s", aim=">=100000", detail=f"{_KEYS} keys a line"),
-        Skipped("ingest_points_over_mlflow", "mlflow is not installed"),
     ]
+    try:
+        return [*figures, _compare_mlflow(ground, _POINTS / points_s)]
+    except Unmeasurable as error:
+        return [*figures, Skipped("ingest_points_over_mlflow", str(error))]
+
+
+def _compare_mlflow(ground: Ground, ours_per_s: float) -> Figure:
+    """The same points to a tracking server on SQLite, as many in a request as it takes."""
+    peer, port = open_peer("mlflow", ground.folder()), free_port()
+    at, store = ("--host", "127.0.0.1", "--port", str(port)), f"sqlite:///{peer.home}/mlflow.db"
+    with serve(peer, peer.command("server", "--backend-store-uri", store, *at, "--workers", "1"), port):
+        theirs_per_s = asyncio.run(_send_batches(port))
+    detail = f"{ours_per_s:,.0f} over {theirs_per_s:,.0f} points/s"
+    ratio = ours_per_s / theirs_per_s
+    return Ratio("ingest_points_over_mlflow", ratio, _MLFLOW_AT_LEAST, at_least=True, detail=detail)
+
+
+async def _send_batches(port: int) -> float:
+    """Points a second of the median batch of a run, after one that is not counted."""
+    client = Client(port)
+    experiment = await _call_mlflow(client, "experiments/create", {"name": "bench"})
+    run = await _call_mlflow(client, "runs/create", {"experiment_id": experiment["experiment_id"], "start_time": 1})
+    named, costs = {"run_id": run["run"]["info"]["run_id"]}, []
+    for batch in range(_BATCHES + 1):
+        steps = range(batch * _BATCH // _KEYS, (batch + 1) * _BATCH // _KEYS)
+        points = [
+            {"key": f"metric_{n}", "value": n + math.sin(step), "timestamp": step, "step": step}
+            for step in steps
+            for n in range(_KEYS)
+        ]
+        began = time.perf_counter()
+        await _call_mlflow(client, "runs/log-batch", {**named, "metrics": points})
+        costs.append(time.perf_counter() - began)
+    client.close()
+    return _BATCH / statistics.median(costs[1:])
+
+
+async def _call_mlflow(client: Client, call: str, document: object) -> Any:  # noqa: ANN401 - a JSON answer
+    answer = await client.send(Request("POST", f"/api/2.0/mlflow/{call}", "-", json.dumps(document).encode()))
+    if answer.status != _OK:
+        raise RuntimeError(f"mlflow answered {call} with {answer.status} {answer.body!r}")
+    return answer.json()
 
 
 def curve_read(ground: Ground) -> list[Figure]:

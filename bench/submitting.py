@@ -3,12 +3,15 @@
 import http.client
 import itertools
 import json
+import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.figures import Figure, Ratio, compare
-from bench.ground import Ground
+from bench.figures import Figure, Ratio, Skipped, compare
+from bench.ground import Ground, Unmeasurable
+from bench.peers import free_port, open_peer, serve
 from e2e.support.console import ConsoleProcess, wait_for
 from e2e.support.farm import farm
 from e2e.support.projects import Experiment, make_experiment
@@ -21,6 +24,8 @@ _API_ROUNDS: Final = 20
 _CLI_ROUNDS: Final = 8
 _API_AT_MOST: Final = 1.3
 _CLI_AT_MOST: Final = 2.5
+_RAY_ROUNDS: Final = 4
+_RAY_AT_LEAST: Final = 5.0
 _NODE_AT_MOST: Final = 1.4
 _KEEP: Final = {"FORGE_CONTAINER_RETENTION_S": "3600"}
 
@@ -97,7 +102,36 @@ def submit_cli(ground: Ground) -> list[Figure]:
     with ground.console(_KEEP) as console:
         lab = _make_lab(ground, console)
         pairs = compare(lab.submit_by_command, lab.start_by_engine, _CLI_ROUNDS, limit_s=30)
-    return [Ratio("submit_cli", pairs.ratio, _CLI_AT_MOST, detail=pairs.describe())]
+        figure = Ratio("submit_cli", pairs.ratio, _CLI_AT_MOST, detail=pairs.describe())
+        try:
+            return [figure, _compare_ray(ground, lab)]
+        except Unmeasurable as error:
+            return [figure, Skipped("submit_cli_over_ray", str(error))]
+
+
+def _compare_ray(ground: Ground, lab: _Lab) -> Figure:
+    """`ray job submit` to a head of its own, whose jobs have no container: until the job's first command runs."""
+    peer, started = open_peer("ray", ground.folder()), ground.folder() / "started"
+    # Sockets lie below it, whose paths are bounded.
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:
+        ports = {name: free_port() for name in ("port", "dashboard-port", "dashboard-agent-listen-port")}
+        here = ("--node-ip-address", "127.0.0.1", "--dashboard-host", "127.0.0.1", "--temp-dir", folder)
+        named = [f"--{name}={port}" for name, port in ports.items()]
+        head = peer.command("start", "--head", "--block", "--num-cpus=1", "--disable-usage-stats", *here, *named)
+        address = {**peer.environment, "RAY_ADDRESS": f"http://127.0.0.1:{ports['dashboard-port']}"}
+        job = f"echo $EPOCHREALTIME > {started}.tmp && mv {started}.tmp {started}"
+
+        def submit() -> float:
+            started.unlink(missing_ok=True)
+            began = time.time()
+            command = peer.command("job", "submit", "--no-wait", "--", "bash", "-c", job)
+            subprocess.run(command, env=address, check=True, capture_output=True)
+            wait_for(started.exists, "the job of ray to start", 60)
+            return float(started.read_text()) - began
+
+        with serve(peer, head, ports["dashboard-agent-listen-port"]):
+            pairs = compare(submit, lab.submit_by_command, _RAY_ROUNDS, limit_s=90)
+    return Ratio("submit_cli_over_ray", pairs.ratio, _RAY_AT_LEAST, at_least=True, detail=pairs.describe())
 
 
 def _make_lab(ground: Ground, console: ConsoleProcess) -> _Lab:

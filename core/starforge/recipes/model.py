@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from starforge.contract.canonical import Json, digest_json
@@ -215,6 +216,7 @@ class Recipe:
         return replace(self, parameters=parameters, rules=rules, removed={**elsewhere, **self.removed})
 
 
+@lru_cache(maxsize=1024)  # asked about each submission, of the recipes that are published
 def digest_recipe(manifest: Digest, template: Digest) -> Digest:
     """The digest of a recipe whose manifest and template have these digests."""
     return digest_json({"manifest": manifest, "template": template})

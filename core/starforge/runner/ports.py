@@ -6,13 +6,14 @@ Elsewhere the attempt has a network of its own, where every program's usual port
 from __future__ import annotations
 
 import errno
-import socket
-from typing import Dict, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Mapping, Optional, Tuple
 
 from starforge.contract import capsule as contract
 from starforge.runner.endings import Refusal
 
-_FAMILIES = ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::"))  # noqa: S104 - tried, and closed at once
+if TYPE_CHECKING:
+    import socket
+
 _MOST_PORT = 65535
 
 
@@ -41,10 +42,15 @@ def require_free(settings: Mapping[str, str]) -> None:
 
 
 def _is_free(port: int) -> bool:
-    return all(_can_bind(family, address, port) for family, address in _FAMILIES)
+    import socket  # noqa: PLC0415 - a start without ports of its own does not pay for it
+
+    families = ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::"))  # noqa: S104 - tried, and closed at once
+    return all(_can_bind(family, address, port) for family, address in families)
 
 
 def _can_bind(family: int, address: str, port: int) -> bool:
+    import socket  # noqa: PLC0415 - see above
+
     try:
         probe = socket.socket(family, socket.SOCK_STREAM)
     except OSError:

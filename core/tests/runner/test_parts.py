@@ -10,7 +10,8 @@ import pytest
 
 from core.tests.runner.support.attempt import find_interpreters, hash_of
 from starforge.contract import capsule as contract
-from starforge.runner.archive import build_runner
+from starforge.contract.canonical import digest_bytes
+from starforge.runner.archive import build_archive, build_runner, collect_sources
 from starforge.runner.memory import find_memory_counters
 from starforge.runner.versions import RangeError, is_in_range
 
@@ -19,24 +20,58 @@ CORE = Path(contract.__file__).parents[2]
 
 @pytest.mark.interpreters
 @pytest.mark.parametrize("interpreter", find_interpreters())
-def test_the_archive_has_the_same_bytes_from_another_path_umask_time_and_python(
+def test_the_archives_sources_have_the_same_bytes_from_another_path_umask_time_and_python(
     tmp_path: Path, interpreter: str
 ) -> None:
-    here = build_runner(tmp_path / "here.pex")
-    copy = tmp_path / "elsewhere"
+    code = (
+        "import hashlib; from starforge.runner.archive import build_archive, collect_sources;"
+        "print(hashlib.sha256(build_archive(collect_sources())).hexdigest())"
+    )
+
+    assert _run_elsewhere(tmp_path, interpreter, code) == digest_bytes(build_archive(collect_sources())).split(":")[1]
+
+
+@pytest.mark.parametrize("imported", ["sys", "starforge.runner.main, starforge.runner.rest, typing, dataclasses"])
+def test_the_archive_has_the_same_bytes_from_another_path_umask_and_time_whatever_else_was_imported(
+    tmp_path: Path, imported: str
+) -> None:
+    there = tmp_path / "there.pex"
+    code = (
+        f"import {imported}; import pathlib; from starforge.runner.archive import build_runner;"
+        f"print(build_runner(pathlib.Path({str(there)!r})))"
+    )
+    told = _run_elsewhere(tmp_path, sys.executable, code)
+
+    assert told == build_runner(tmp_path / "here.pex") == hash_of(tmp_path / "here.pex") == hash_of(there)
+
+
+def _run_elsewhere(folder: Path, interpreter: str, code: str) -> str:
+    """What `code` prints with a copy of the sources, on which nothing but their content is the same."""
+    copy = folder / "elsewhere"
     subprocess.run(["cp", "-r", str(CORE), str(copy)], check=True)
     for path in copy.rglob("*.py"):
         os.utime(path, (1, 1))
         path.chmod(0o600)
-    code = (
-        f"import os, sys, pathlib; os.umask(0o077); sys.path.insert(0, {str(copy)!r});"
-        "from starforge.runner.archive import build_runner;"
-        f"print(build_runner(pathlib.Path({str(tmp_path / 'there.pex')!r})))"
-    )
+    begin = f"import os, sys; os.umask(0o077); sys.path.insert(0, {str(copy)!r});"
     environment = {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "7", "PYTHONDONTWRITEBYTECODE": "1"}
-    ran = subprocess.run([interpreter, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    ran = subprocess.run([interpreter, "-c", begin + code], capture_output=True, text=True, check=True, env=environment)
+    return ran.stdout.strip()
 
-    assert ran.stdout.strip() == here == hash_of(tmp_path / "here.pex") == hash_of(tmp_path / "there.pex")
+
+@pytest.mark.interpreters
+@pytest.mark.parametrize("interpreter", find_interpreters())
+def test_the_python_that_built_the_archive_takes_its_compiled_code_and_every_other_one_the_source(
+    runner_archive: Path, interpreter: str
+) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(runner_archive)!r}); from starforge.runner import versions;"
+        "print(sys.implementation.cache_tag, versions.is_in_range.__code__.co_filename)"
+    )
+    ran = subprocess.run([interpreter, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    tag, file = ran.stdout.split()
+
+    compiled, source = "starforge/runner/versions.py", str(runner_archive / "starforge/runner/versions.py")
+    assert file == (compiled if tag == sys.implementation.cache_tag else source)
 
 
 def test_the_runner_says_how_it_is_used(runner_archive: Path) -> None:

@@ -97,8 +97,7 @@ class Snapshots:
         """Everything that decides on `spec` as a submission of `account`, at this moment."""
         sources = self._sources
         hub, image = await asyncio.gather(self._ask_hub(spec), self._ask_registry(spec))
-        blob_bytes, stored = await asyncio.to_thread(self._look, spec)
-        start_method, start_is_adapter = await asyncio.to_thread(self._look_at_start, stored.get(START))
+        blob_bytes, stored, start_method, start_is_adapter = await asyncio.to_thread(self._look, spec)
         user_id, asks, now = account.user_id, bool(spec.spec.secrets), sources.clock.now()
         fleets, usage, secrets, windows = await sources.ledger.read(
             lambda c: (
@@ -138,8 +137,8 @@ class Snapshots:
         image = spec.spec.framework.image
         return await self._sources.images.ask(image) if find_allowed(image, self._images) else None
 
-    def _look(self, spec: JobSpec) -> tuple[int | None, Mapping[str, _Stored]]:
-        """What the storage holds. In the same thread the recipe is read, which takes a while the first time."""
+    def _look(self, spec: JobSpec) -> tuple[int | None, Mapping[str, _Stored], str | None, bool]:
+        """What the storage holds, of the start too. In the same thread the recipe is read, slowly the first time."""
         sources = self._sources
         sources.catalog.get(spec.spec.recipe.name)
         blob_bytes = sources.blobs.find_size_now(Digest(spec.spec.workspace.digest))
@@ -149,7 +148,7 @@ class Snapshots:
                 stored[member] = sources.stored.find_checkpoint(text)
             elif text.startswith("/"):
                 stored[member] = sources.stored.find_path(text)
-        return blob_bytes, stored
+        return blob_bytes, stored, *self._look_at_start(stored.get(START))
 
     def _look_at_start(self, start: _Stored | None) -> tuple[str | None, bool]:
         """The method that made the checkpoint that is a start, and whether it is an adapter alone."""

@@ -227,6 +227,10 @@ def open_file(path: Path, *, read_only: bool) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+        if read_only:
+            raw: Any = connection.connection.driver_connection
+            raw.execute("BEGIN")  # touches no file, so cannot fail; by SQLAlchemy it costs as much as a short statement
+        else:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine

@@ -13,6 +13,7 @@ from starforge_console.ledger.tables import facts, fleets
 
 DELETED: Final = "deleted"
 """In place of a kind: removed nodes and the history of jobs go on naming the fleet, and a new one may take the row."""
+_LIST: Final = select(fleets).where(fleets.c.kind != DELETED).order_by(fleets.c.name)
 _DELETED: Final = select(fleets.c.name).where(fleets.c.name == bindparam("of"), fleets.c.kind == DELETED)
 
 
@@ -32,7 +33,7 @@ class Fleet:
 
 def list_fleets(connection: Connection) -> Sequence[Fleet]:
     """All fleets that were not deleted, by name."""
-    rows = connection.execute(select(fleets).where(fleets.c.kind != DELETED).order_by(fleets.c.name)).all()
+    rows = connection.execute(_LIST).all()
     return [
         Fleet(
             name=row.name,

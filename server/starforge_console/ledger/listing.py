@@ -3,9 +3,10 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, func, or_, select
+from sqlalchemy import Connection, Integer, Row, Select, bindparam, func, or_, select
 
 from starforge.contract.canonical import Json
 from starforge.contract.combinations import find_values
@@ -19,6 +20,7 @@ from starforge_console.ledger.tables import attempts, events, jobs, users
 from starforge_console.ledger.views import EventRecord, JobRecord
 
 CHANGED_AT_MOST: Final = 2000
+_LIMIT, _OFFSET = "page_limit", "page_offset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +67,8 @@ class History:
 
 def search_jobs(connection: Connection, wanted: JobSearch, limit: int, offset: int = 0) -> list[JobLine]:
     """One page of the jobs that are wanted, newest first."""
-    query = apply_search(_line_query(), wanted).order_by(jobs.c.submitted_at.desc(), jobs.c.id.desc())
-    return [_line(row) for row in connection.execute(query.limit(limit).offset(offset)).all()]
+    values = {**wanted.values(), _LIMIT: limit, _OFFSET: offset}
+    return [_line(row) for row in connection.execute(_page_query(wanted.shape()), values).all()]
 
 
 def load_line(connection: Connection, job_id: str) -> JobLine:
@@ -149,6 +151,14 @@ def list_touched(connection: Connection, ids: Sequence[str], after: int) -> set[
     return set(connection.execute(query).scalars())
 
 
+@cache
+def _page_query(shape: JobSearch) -> Select[Any]:
+    """One page of the jobs of a search of this shape. Kept: to build it anew costs more than to carry it out."""
+    query = apply_search(_line_query(), shape).order_by(jobs.c.submitted_at.desc(), jobs.c.id.desc())
+    return query.limit(bindparam(_LIMIT, type_=Integer)).offset(bindparam(_OFFSET, type_=Integer))
+
+
+@cache
 def _line_query() -> Select[Any]:
     columns = [jobs.c[name] for name in JobRecord.__dataclass_fields__ if name != "user"]
     more = (jobs.c.note_said, jobs.c.spec, jobs.c.pools, jobs.c.max_runtime_s, jobs.c.retries_left, jobs.c.sweep)

@@ -23,6 +23,8 @@ _MOVE: Final = update(jobs).where(
     jobs.c.version == bindparam("seen"),
     or_(jobs.c.lease.is_(None), jobs.c.lease == bindparam("mover"), jobs.c.lease_until < bindparam("clock")),
 )
+_ENTER: Final = insert(jobs)
+_TELL: Final = insert(events)
 _CHANGE_LIVING: Final = update(attempts).where(attempts.c.id == bindparam("of"), attempts.c.ended_at.is_(None))
 
 
@@ -63,7 +65,7 @@ def enter(connection: Connection, values: Mapping[str, Any], reason: Reason, now
     """Keep a new job, whose own columns are `values`, in the state that `reason` begins; `note` is for people."""
     state = advance(None, reason)
     connection.execute(
-        insert(jobs),
+        _ENTER,
         {
             **values,
             "state": state.value,
@@ -78,7 +80,7 @@ def enter(connection: Connection, values: Mapping[str, Any], reason: Reason, now
         },
     )
     event = _build_event(JobRef(id=values["id"], state=state, version=1), (state, reason), now)
-    connection.execute(insert(events), event | write_note(note))
+    connection.execute(_TELL, event | write_note(note))
 
 
 def move(
@@ -125,7 +127,7 @@ def move(
 def note_timeline(connection: Connection, job: JobId, now: float, note: str, attempt: int | None = None) -> None:
     """Add an entry to the job's timeline that changes no state."""
     values = {"job_id": job, "at": now, "kind": "timeline", "attempt": attempt, "count": 1}
-    connection.execute(insert(events), values | write_note(note))
+    connection.execute(_TELL, values | write_note(note))
 
 
 def history_of(connection: Connection, job: JobId) -> list[str]:
@@ -207,7 +209,7 @@ def _write_events(
     for index, change in enumerate(changes):
         last = index == len(changes) - 1
         told = {**write_note(note), "count": count} if last else {}
-        connection.execute(insert(events), _build_event(job, change, now) | told)
+        connection.execute(_TELL, _build_event(job, change, now) | told)
 
 
 def _build_event(job: JobRef, change: tuple[JobState, Reason], now: float) -> dict[str, Any]:

@@ -44,6 +44,7 @@ from starforge_console.web.figures import Figures, Stopwatch
 from starforge_console.web.fleet_views import FleetServices
 from starforge_console.web.guard import BodyGuard
 from starforge_console.web.heads import HeadAnswers
+from starforge_console.web.hot import HotDoor
 from starforge_console.web.nodes import NodeDesk, NodeDoor
 from starforge_console.web.pages.routes import add_page_routes, supply_pages
 from starforge_console.web.polls import LongPolls
@@ -128,6 +129,7 @@ def _build_app() -> FastAPI:
     app.include_router(signin.router)
     app.include_router(oidc.router)
     add_page_routes(app)
+    app.add_middleware(HotDoor, routes=jobs.HOT_ROUTES)
     app.add_middleware(BodyGuard)
     app.add_middleware(HeadAnswers)
     app.add_middleware(Stopwatch)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive
+from starlette.types import Message, Receive
 
 from starforge.errors import Unavailable
 
@@ -64,6 +64,20 @@ async def read_pieces(receive: Receive, patience: Patience = USUAL) -> AsyncIter
             return
         if waited_s > patience.grace_s and received < waited_s * patience.least_bytes_s:
             raise _too_slow(received, f"less than {patience.least_bytes_s:g} bytes a second came")
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """What gives a body that was read already once more, as one piece, and then what `receive` gives."""
+    told = False
+
+    async def receive_again() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
 
 
 def _too_slow(received: int, why: str) -> BodyTooSlow:

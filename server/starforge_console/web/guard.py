@@ -12,13 +12,13 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from starforge.contract.api import API_PREFIX
 from starforge.errors import InputError, StarForgeError
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.errors import EncodingRefused, TooLarge
-from starforge_console.web.body import USUAL, Patience, read_pieces
+from starforge_console.web.body import USUAL, Patience, read_pieces, replay
 from starforge_console.web.problems import render_error
 from starforge_console.web.room import Hold, Room
 
@@ -67,7 +67,7 @@ class BodyGuard:
                 return
             except ClientDisconnect:
                 return
-            await self._app(scope, _replay(body, receive), send)
+            await self._app(scope, replay(body, receive), send)
 
     async def _read(self, scope: Scope, receive: Receive, held: contextlib.ExitStack) -> bytes:
         headers = Headers(scope=scope)
@@ -164,16 +164,3 @@ def _depth(body: bytes) -> int:
         depth += 1 if match[0][0] in _OPENING else -1
         deepest = max(deepest, depth)
     return deepest
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    told = False
-
-    async def receive_again() -> Message:
-        nonlocal told
-        if told:
-            return await receive()
-        told = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive_again

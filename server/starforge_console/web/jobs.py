@@ -1,11 +1,14 @@
 """Routes of jobs: submit, decide without submitting, list, show, stop, pause, resume, retry, delete."""
 
+import re
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Header, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from starforge.contract.api import (
+    API_PREFIX,
     HEADER_IDEMPOTENCY_KEY,
     PAGE_LIMIT,
     AdmissionRecord,
@@ -29,7 +32,16 @@ from starforge_console.ledger.views import (
     load_documents,
 )
 from starforge_console.web.attempts import load_log_state
-from starforge_console.web.deps import ApiServices, Reader, Services, Submitter
+from starforge_console.web.deps import (
+    ApiServices,
+    Reader,
+    Services,
+    Submitter,
+    reader_of,
+    services_of,
+    submitter_of,
+)
+from starforge_console.web.hot import HotRoutes
 from starforge_console.web.input_views import build_inputs
 from starforge_console.web.problems import problem_responses
 from starforge_console.web.steps import add_steps
@@ -44,6 +56,10 @@ from starforge_console.web.views import (
 
 DEFAULT_PAGE: Final = 100
 KEY_LENGTH: Final = 200
+_JSON: Final = "application/json"
+_PLAIN_FILTERS: Final = frozenset({"limit", "state"})
+_PLAIN_LIMIT: Final = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
+_STATES: Final = frozenset({None, ACTIVE, *JobState})
 
 router = APIRouter(tags=["jobs"])
 
@@ -92,6 +108,10 @@ async def list_all_jobs(  # noqa: PLR0913 - one parameter a filter
     """Jobs of all users, newest first. The state ACTIVE stands for every job that has not ended for good."""
     before = None if cursor is None else parse_cursor(cursor)
     wanted = JobSearch(state=state, user=user, project=project, sweep=sweep, text=q.strip(), before=before)
+    return await _show_page(services, wanted, limit)
+
+
+async def _show_page(services: ApiServices, wanted: JobSearch, limit: int) -> Response:
     found = await services.ledger.read(lambda c: search_jobs(c, wanted, limit + 1))
     page = await add_steps(services.series, found[:limit])
     following = build_cursor(page[-1].job) if len(found) > limit else None
@@ -210,5 +230,35 @@ async def _show_line(services: ApiServices, job_id: str) -> Response:
     return _json(build_job(line).model_dump_json(), status_code=202)
 
 
+async def _list_plain(request: Request) -> Response | None:
+    """What `list_all_jobs` answers to a request with no more than a limit and a state."""
+    query = request.query_params
+    limit, state = query.get("limit", str(DEFAULT_PAGE)), query.get("state")
+    is_known = all(name in _PLAIN_FILTERS for name in query) and len(query.multi_items()) == len(query)
+    if not is_known or not _PLAIN_LIMIT.fullmatch(limit) or int(limit) > PAGE_LIMIT or state not in _STATES:
+        return None
+    await reader_of(request)
+    return await _show_page(await services_of(request), JobSearch(state=state), int(limit))
+
+
+async def _submit_plain(request: Request) -> Response | None:
+    """What `submit_job` answers to a body of JSON that is a submission."""
+    key = request.headers.get(HEADER_IDEMPOTENCY_KEY)
+    if request.headers.get("content-type") != _JSON or (key is not None and not 0 < len(key) <= KEY_LENGTH):
+        return None
+    try:
+        submitted = SubmitRequest.model_validate(await request.json())
+    except (ValueError, RecursionError):
+        return None
+    account = await submitter_of(await reader_of(request))
+    return await submit_job(await services_of(request), account, submitted, key)
+
+
+HOT_ROUTES: Final[HotRoutes] = {
+    ("GET", f"{API_PREFIX}/jobs"): _list_plain,
+    ("POST", f"{API_PREFIX}/jobs"): _submit_plain,
+}
+
+
 def _json(body: str, status_code: int = 200) -> Response:
-    return Response(body, status_code=status_code, media_type="application/json")
+    return Response(body, status_code=status_code, media_type=_JSON)

@@ -11,5 +11,7 @@ from starforge_console.ledger.steps import load_steps
 async def add_steps(series: Database, lines: Sequence[JobLine]) -> list[JobLine]:
     """The same lines in the same order, each with the step that its newest attempt has reached."""
     ids = [line.job.id for line in lines if line.job.attempt_number]
-    steps = await series.read(lambda c: load_steps(c, ids)) if ids else {}
+    if not ids:
+        return list(lines)
+    steps = await series.read(lambda c: load_steps(c, ids))
     return [replace(line, step=steps.get(line.job.id)) for line in lines]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert, text
 
-from bench.figures import Figure, Orientation, Ratio, compare, timed
+from bench.figures import Figure, Orientation, Ratio, compare, timed, used
 from bench.ground import Ground
 from bench.scheduling import NODES, build_deps, build_request, fill, insert_jobs, list_nodes, open_ledger
 from starforge.contract.executor import FleetView, NoRoom
@@ -96,8 +96,8 @@ def schedule_pass_history(ground: Ground) -> list[Figure]:
             ledger.write_now(lambda c: fill(c, _QUEUED))
         with_history.write_now(lambda c: c.execute(text(_COPY_ENDED), {"count": _ENDED}))
         with _open_queue(without) as few, _open_queue(with_history) as many:
-            anew = compare(timed(many.run_anew), timed(few.run_anew), 15, limit_s=30)
-            changed = compare(timed(many.run_changed), timed(few.run_changed), 15, limit_s=30)
+            anew = compare(used(many.run_anew), used(few.run_anew), 15, limit_s=30)
+            changed = compare(used(many.run_changed), used(few.run_changed), 15, limit_s=30)
     return [
         Ratio("schedule_pass_history", anew.ratio, _HISTORY_AT_MOST, detail=f"{_ENDED} ended, {anew.describe()}"),
         Ratio("schedule_pass_history_changed", changed.ratio, _HISTORY_AT_MOST, detail=changed.describe()),
@@ -153,13 +153,13 @@ def _open_queue(ledger: Database) -> Iterator[_Queue]:
 
 def _measure(ledger: Database, folder: Path, name: str) -> list[Figure]:
     with _open_queue(ledger) as queue, contextlib.closing(sqlite3.connect(folder / "ledger.db")) as rows:
-        bare = timed(lambda: rows.execute(_SELECT).fetchall())
-        anew = compare(timed(queue.run_anew), bare, 9, limit_s=15)
-        changed = compare(timed(queue.run_changed), bare, 9, limit_s=15)
+        bare = used(lambda: rows.execute(_SELECT).fetchall())
+        anew = compare(used(queue.run_anew), bare, 9, limit_s=15)
+        changed = compare(used(queue.run_changed), bare, 9, limit_s=15)
         queue.run()
-        still = compare(timed(queue.run), bare, 9, limit_s=15)
+        still = compare(used(queue.run), bare, 9, limit_s=15)
     return [
-        Ratio(name, anew.ratio, _PASS_AT_MOST, detail=f"{_QUEUED} queued, {anew.describe()}"),
+        Ratio(name, anew.ratio, _PASS_AT_MOST, detail=f"CPU, {_QUEUED} queued, {anew.describe()}"),
         Ratio(f"{name}_changed", changed.ratio, _PASS_AT_MOST, detail=f"one job was moved, {changed.describe()}"),
         Ratio(f"{name}_unchanged", still.ratio, _UNCHANGED_AT_MOST, detail=still.describe()),
         Orientation(f"{name}_first", queue.first_s * 1e3, "ms", detail="the pass that notes why each of them waits"),

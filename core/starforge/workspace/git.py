@@ -5,12 +5,12 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Final
+from typing import IO, Final, TypeVar
 
 from starforge.errors import ProjectError
 
@@ -27,6 +27,8 @@ _OPTIONS: Final = (
     *("-c", "submodule.recurse=false"),
     "--no-optional-locks",
 )
+
+T = TypeVar("T")
 
 
 class GitStanding(StrEnum):
@@ -80,11 +82,42 @@ class Repository:
             raise _failed(self.root, args[0], why)
         return content
 
+    def ask_meanwhile(self, *args: str) -> Callable[[], bytes]:
+        """As `ask`, while the caller goes on: git's answer, or the error, comes of what this gives."""
+        return _begin(lambda: self.ask(*args))
+
+    def find_meanwhile(self, *args: str) -> Callable[[], str | None]:
+        """As `find`, while the caller goes on: git's answer comes of what this gives."""
+        return _begin(lambda: self.find(*args))
+
     def find(self, *args: str) -> str | None:
         """One line that git prints for `args`, or None when it ends with an error or prints nothing."""
         done = _run(self.root, *_OPTIONS, *args, env=clean_environment())
         text = os.fsdecode(done.stdout).rstrip("\n")
         return text if done.returncode == 0 and text else None
+
+
+def _begin(work: Callable[[], T]) -> Callable[[], T]:
+    """Do `work` in a thread of its own; what this gives waits for the end, and gives or raises what came of it."""
+    came: list[T] = []
+    failed: list[Exception] = []
+
+    def run() -> None:
+        try:
+            came.append(work())
+        except Exception as error:  # noqa: BLE001 - the thread's outermost frame: whoever waits gets it
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="git")
+    thread.start()
+
+    def wait() -> T:
+        thread.join()
+        if failed:
+            raise failed[0]
+        return came[0]
+
+    return wait
 
 
 def _start(repository: Repository, argv: list[str], told: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -125,13 +125,14 @@ def load_own_rules(root: Path) -> Rules:
 def _list_repository(repository: Repository) -> _Listing:
     listing = _Listing(set(), set(), [])
     inner = []
+    others = repository.ask_meanwhile("ls-files", "--others", "--exclude-standard", "-z")
     for record in _split(repository.ask("ls-files", "--cached", "--stage", "-z")):
         facts, _, path = record.partition("\t")
         if facts.startswith(_SUBMODULE_MODE):
             inner.append((path, listing.tracked))
         else:
             listing.tracked.add(path)
-    for path in _split(repository.ask("ls-files", "--others", "--exclude-standard", "-z")):
+    for path in _split(others()):
         if path.endswith("/"):
             inner.append((path.rstrip("/"), listing.untracked))
         else:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -67,7 +67,9 @@ def load_origin(manifest: Manifest, packed: Packed | None = None) -> Origin:
     repository = manifest.repository
     if repository is None:
         return Origin(standing=manifest.standing)
-    commit = repository.find("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    commit = repository.find_meanwhile("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    branch = repository.find_meanwhile("symbolic-ref", "--quiet", "--short", "HEAD")
+    remotes, index = repository.find_meanwhile("remote"), repository.ask_meanwhile("ls-files", "--stage", "-z")
     changes = list(_find_changes(repository))
     travels = {entry.path for entry in manifest.entries}
     dirty: list[str] = []
@@ -80,12 +82,12 @@ def load_origin(manifest: Manifest, packed: Packed | None = None) -> Origin:
         (line_ends if _differs_in_line_ends_only(repository, change) else dirty).append(path)
     return Origin(
         standing=manifest.standing,
-        commit=commit,
-        branch=repository.find("symbolic-ref", "--quiet", "--short", "HEAD"),
-        remote=_find_remote(repository),
+        commit=commit(),
+        branch=branch(),
+        remote=_find_remote(repository, (remotes() or "").splitlines()),
         dirty_files=tuple(sorted(dirty)),
         line_ends_only=tuple(sorted(line_ends)),
-        submodules=tuple(_find_submodules(repository)),
+        submodules=tuple(_find_submodules(repository, index())),
     )
 
 
@@ -169,8 +171,7 @@ def _differs_in_line_ends_only(repository: Repository, change: _Change) -> bool:
     return committed.replace(b"\r\n", b"\n") == present.replace(b"\r\n", b"\n")
 
 
-def _find_remote(repository: Repository) -> str | None:
-    names = (repository.find("remote") or "").splitlines()
+def _find_remote(repository: Repository, names: Sequence[str]) -> str | None:
     if not names:
         return None
     name = "origin" if "origin" in names else names[0]
@@ -178,8 +179,8 @@ def _find_remote(repository: Repository) -> str | None:
     return strip_credentials(remote) if remote else None
 
 
-def _find_submodules(repository: Repository) -> Iterator[tuple[str, str]]:
-    for record in repository.ask("ls-files", "--stage", "-z").split(b"\0"):
+def _find_submodules(repository: Repository, index: bytes) -> Iterator[tuple[str, str]]:
+    for record in index.split(b"\0"):
         head, _, path = os.fsdecode(record).partition("\t")
         if head.startswith("160000 "):
             present = _find_inner_commit(repository.root / path)

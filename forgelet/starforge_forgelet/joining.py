@@ -21,6 +21,8 @@ from starforge_forgelet.settings import NodeSettings, require_storage_root
 from starforge_forgelet.state import NodeIdentity, NodeState
 
 DEFAULT_PORT: Final = 7070
+_NO_NAME: Final = "machine"
+"""Whoever connects to the port is shown the certificate before being turned away, and need not learn whose it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ async def _join(joining: Joining, settings: NodeSettings, state: NodeState, serv
     advertise = joining.advertise or f"{find_own_address(server)}:{joining.port}"
     check_advertise(advertise)
     hostname = socket.gethostname()
-    new = make_identity(hostname)
+    new = make_identity(_NO_NAME)
     survey = build_gpus(settings, hostname).survey()
     request = JoinRequest(
         token=joining.token.reveal(),

@@ -57,7 +57,7 @@ def build_api(
     services: ApiServices, fleet_services: FleetServices | None = None, node_desk: NodeDesk | None = None
 ) -> FastAPI:
     """The application over `services`. Its long polls are `app.state.polls`; without the others it serves no fleets."""
-    app = _build_app()
+    app = build_application()
     app.state.services = services
     app.state.fleet_services = fleet_services
     app.state.node_desk = node_desk
@@ -73,19 +73,12 @@ def build_api(
 
 def build_document() -> dict[str, Any]:
     """The OpenAPI document, which depends on no services."""
-    document: dict[str, Any] = _build_app().openapi()
+    document: dict[str, Any] = build_application().openapi()
     return document
 
 
-class _Application(FastAPI):
-    def openapi(self) -> dict[str, Any]:
-        """The document with problem documents for errors and one way to sign in."""
-        if self.openapi_schema is None:
-            self.openapi_schema = _describe(self)
-        return self.openapi_schema
-
-
-def _build_app() -> FastAPI:
+def build_application() -> FastAPI:
+    """The routes alone, over nothing: what can be said of them without a console that runs."""
     app = _Application(
         title=_TITLE,
         version=starforge.__version__,
@@ -135,6 +128,14 @@ def _build_app() -> FastAPI:
     app.add_middleware(Stopwatch)
     app.add_middleware(NodeDoor)  # before the guard, which lets in nobody without a user's token
     return app
+
+
+class _Application(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """The document with problem documents for errors and one way to sign in."""
+        if self.openapi_schema is None:
+            self.openapi_schema = _describe(self)
+        return self.openapi_schema
 
 
 def _describe(app: FastAPI) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from starforge.contract.api import API_PREFIX
 from starforge.contract.registration import (
     COUNTER_HEADER,
     EPOCH_HEADER,
@@ -125,8 +126,10 @@ async def _beat(name: str, desk: NodeDesk, scope: Scope, receive: Receive) -> Re
     return _render(await desk.registration.beat(name, signed))
 
 
-_OF_NODE: Final = re.compile(r"/api/v1/nodes/([a-z0-9-]{1,60})/(epoch|heartbeat)")
 _BY_VERB: Final = {"epoch": _take_epoch, "heartbeat": _beat}
+_OF_NODE: Final = re.compile(rf"{API_PREFIX}/nodes/([a-z0-9-]{{1,60}})/({'|'.join(_BY_VERB)})")
+NODE_PATHS: Final = (JOIN_PATH, *(f"{API_PREFIX}/nodes/{{node}}/{verb}" for verb in _BY_VERB))
+"""Everything that is answered here, all of it posted."""
 
 
 async def _read_signed(name: str, desk: NodeDesk, scope: Scope, receive: Receive) -> SignedBody:

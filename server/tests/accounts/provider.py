@@ -37,6 +37,7 @@ class Provider:
     """What it knows, and in which respects it lies."""
 
     port: int = 0
+    client_secret: str = CLIENT_SECRET
     person: dict[str, Any] = field(default_factory=lambda: {"sub": "u-1", "preferred_username": "ann"})
     keys: list[RSAKey | ECKey] = field(default_factory=lambda: [RSAKey.generate_key(2048, {"kid": "one"})])
     described: dict[str, Any] = field(default_factory=dict)
@@ -115,10 +116,10 @@ class Provider:
         if self.public:
             return form.get("client_id") == CLIENT_ID and not authorization
         if "client_secret" in form:
-            return (form.get("client_id"), form["client_secret"]) == (CLIENT_ID, CLIENT_SECRET)
+            return (form.get("client_id"), form["client_secret"]) == (CLIENT_ID, self.client_secret)
         kind, _, encoded = authorization.partition(" ")
         name, _, secret = base64.b64decode(encoded or b"").decode().partition(":")
-        return kind == "Basic" and (unquote(name), unquote(secret)) == (CLIENT_ID, CLIENT_SECRET)
+        return kind == "Basic" and (unquote(name), unquote(secret)) == (CLIENT_ID, self.client_secret)
 
 
 @contextmanager

@@ -4,6 +4,8 @@ import contextlib
 import http.client
 import itertools
 import re
+import socket
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -57,15 +59,23 @@ class Street:
         """One request, with a form if there is one."""
         body = None if form is None else urlencode(form).encode()
         typed = {} if form is None else {"Content-Type": FORM}
-        connection = http.client.HTTPConnection(
-            "127.0.0.1", self._port, timeout=_ANSWER_S, source_address=(next(self._sources), 0)
-        )
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_ANSWER_S)
+        connection.sock = self._connect(next(self._sources))
         with contextlib.closing(connection):
             connection.request(method, path, body, {**headers, **typed})
             answer = connection.getresponse()
             told = {name.lower(): ", ".join(answer.headers.get_all(name, [])) for name in answer.headers}
             streams = told.get("content-type", "").startswith(_LIVE)
             return Knock(answer.status, told, b"" if streams else answer.read(_READ_BYTES), headers.get("Cookie", ""))
+
+    def _connect(self, source: str) -> socket.socket:
+        """A line that is gone once it is closed: thousands that linger would hold ports which consoles are to have."""
+        line = socket.socket()
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        line.settimeout(_ANSWER_S)
+        line.bind((source, 0))
+        line.connect(("127.0.0.1", self._port))
+        return line
 
 
 def _list_sources() -> Iterator[str]:

@@ -11,7 +11,9 @@ _COMMANDS: Final = {
     "gc": LazyCommand("starforge.cli.admin_gc:gc", "List what is over its time, or remove it."),
     "maintenance": LazyCommand("starforge.cli.admin_maintenance:maintenance", "Empty all machines for a while."),
     "queue": LazyCommand("starforge.cli.admin_queue:queue", "Move queued jobs."),
+    "quota": LazyCommand("starforge.cli.admin_quota:quota", "Say what users and teams may hold and use."),
     "registry": LazyCommand("starforge.cli.admin_registry:registry", "Sign the console in to registries of images."),
+    "team": LazyCommand("starforge.cli.admin_team:team", "Say who belongs together."),
     "user": LazyCommand("starforge.cli.admin_user:user", "Say who may sign in, in which role and team."),
     "window": LazyCommand("starforge.cli.admin_window:window", "Say when fleets, teams and profiles may run."),
 }

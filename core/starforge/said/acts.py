@@ -11,6 +11,7 @@ ACTS: Final = {
     "did.user_added": "added user {user} as {role}",
     "did.identity_linked": "is {user} here as {subject} of {issuer}",
     "did.user_role": "made {user}, who was {before}, {role}",
+    "did.user_role_by_groups": "made {user}, who was {before}, {role}, as the groups at the identity provider say",
     "did.user_team": "put {user} into team {team}",
     "did.user_no_team": "took {user} out of every team",
     "did.user_deactivated": "deactivated {user} and ended all their tokens and sessions",

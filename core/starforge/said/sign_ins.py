@@ -28,6 +28,10 @@ SIGN_INS: Final = {
     "fault.provider_no": "the provider did not sign you in",
     "fault.provider_no_claim": "the provider does not say your {claim}",
     "fault.provider_no_claim_next": "have the administrator choose another FORGE_OIDC_USER_CLAIM",
+    "fault.provider_no_groups_next": "have the administrator ask the provider for groups: FORGE_OIDC_SCOPES, "
+    "FORGE_OIDC_GROUPS_CLAIM",
+    "fault.no_group": "none of your groups at the identity provider gives you a role here",
+    "fault.no_group_next": "ask to be put into a group that does",
     "fault.provider_unverified": "the provider has not verified your address",
     "fault.provider_unverified_next": "have it verified there first",
     "fault.token_not_taken": "the ID token is not taken",

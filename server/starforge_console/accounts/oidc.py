@@ -15,14 +15,15 @@ from urllib.parse import urlencode
 from starforge.contract.launch import Secret
 from starforge.said.sentence import say
 from starforge_console.accounts.oidc_provider import Exchange, Provider
+from starforge_console.accounts.sign_in import Accounts
 from starforge_console.accounts.users import check_user_name
 from starforge_console.clock import Clock
-from starforge_console.domain.roles import Role
+from starforge_console.domain.roles import Role, find_widest
 from starforge_console.errors import Forbidden, ProviderRefused
 from starforge_console.ledger.accounts import User
 from starforge_console.ledger.audit import Actor, Via
 from starforge_console.ledger.database import Database
-from starforge_console.ledger.identities import Identity, Welcome, sign_in_identity
+from starforge_console.ledger.identities import Given, Identity, Welcome, sign_in_identity
 from starforge_console.settings.oidc import OidcSettings
 
 CALLBACK: Final = "/oidc/callback"
@@ -53,9 +54,12 @@ class Arrival:
 class OidcSignIn:
     """The sign-ins of one console through its provider; belongs to one event loop."""
 
-    def __init__(self, ledger: Database, clock: Clock, settings: OidcSettings, public_url: str) -> None:
+    def __init__(
+        self, ledger: Database, clock: Clock, settings: OidcSettings, public_url: str, accounts: Accounts
+    ) -> None:
         self._ledger = ledger
         self._clock = clock
+        self._accounts = accounts
         self._settings = settings
         self._redirect_uri = public_url.rstrip("/") + CALLBACK
         self._provider = Provider(settings, clock)
@@ -116,8 +120,11 @@ class OidcSignIn:
             verifier=luggage["verifier"],
             nonce=luggage["nonce"],
         )
-        identity = self._read_identity(await self._provider.fetch_claims(exchange))
-        user = await self._meet(identity, peer)
+        claims = await self._provider.fetch_claims(exchange)
+        identity, given = self._read_identity(claims), self._read_role(claims)
+        user = await self._meet(identity, given, peer)
+        if user is None:
+            raise Forbidden(say("fault.no_group"), next_step=say("fault.no_group_next"))
         if not user.active:
             raise Forbidden(say("fault.deactivated", name=user.name), next_step=say("fault.ask_administrator"))
         return user, luggage["after"]
@@ -148,8 +155,27 @@ class OidcSignIn:
         check_user_name(name)
         return Identity(self._settings.oidc_issuer, str(claims["sub"]), name)
 
-    async def _meet(self, identity: Identity, peer: str) -> User:
-        now, wanted = self._clock.now(), self._settings.oidc_new_users
-        welcome = Welcome(self._settings.oidc_match == "name", None if wanted == "none" else Role(wanted))
-        actor = Actor(user=identity.name, via=Via.PAGE, at=now, peer=peer)
-        return await self._ledger.write(lambda c: sign_in_identity(c, identity, welcome, actor))
+    def _read_role(self, claims: Mapping[str, Any]) -> Given | None:
+        """The role that the groups give; None where roles are given here."""
+        by_group, claim = self._settings.group_roles, self._settings.oidc_groups_claim
+        if not by_group:
+            return None
+        told = claims.get(claim)
+        groups = [told] if isinstance(told, str) else told
+        if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
+            # Nobody is in no group only because the provider does not say in which.
+            next_step = say("fault.provider_no_groups_next")
+            raise ProviderRefused(say("fault.provider_no_claim", claim=claim), next_step=next_step)
+        return Given(find_widest(by_group[group] for group in groups if group in by_group) or self._new_role)
+
+    @property
+    def _new_role(self) -> Role | None:
+        wanted = self._settings.oidc_new_users
+        return None if wanted == "none" else Role(wanted)
+
+    async def _meet(self, identity: Identity, given: Given | None, peer: str) -> User | None:
+        welcome = Welcome(self._settings.oidc_match == "name", self._new_role, given)
+        actor = Actor(user=identity.name, via=Via.PAGE, at=self._clock.now(), peer=peer)
+        user = await self._ledger.write(lambda c: sign_in_identity(c, identity, welcome, actor))
+        self._accounts.forget_all()
+        return user

@@ -95,8 +95,9 @@ class Provider:
         if not isinstance(token, str):
             raise ProviderRefused("the provider gave no ID token")
         claims = await self._verify(endpoints, token, exchange.nonce)
-        name = self._settings.oidc_user_claim
-        if name not in claims and endpoints.userinfo and isinstance(answer.get("access_token"), str):
+        settings = self._settings
+        wanted = {settings.oidc_user_claim, *([settings.oidc_groups_claim] if settings.oidc_roles else [])}
+        if not wanted <= claims.keys() and endpoints.userinfo and isinstance(answer.get("access_token"), str):
             told = await self._get(endpoints.userinfo, {"Authorization": f"Bearer {answer['access_token']}"})
             if told.get("sub") != claims["sub"]:
                 raise ProviderRefused("the provider told of somebody else", why="the subjects differ")

@@ -1,9 +1,10 @@
 """What `starforge-console quota` and `user team` do and print."""
 
-from dataclasses import asdict
-
-from starforge.cli.output import note, print_json, print_table
-from starforge.wording import count_of, describe_bytes
+from starforge.cli.output import note, print_json
+from starforge.cli.quota_tables import print_quotas
+from starforge.contract.quotas import QuotaList
+from starforge.wording import count_of
+from starforge_console.accounts.quota_views import show_quota
 from starforge_console.accounts.quotas import (
     change_limit,
     change_team,
@@ -12,9 +13,7 @@ from starforge_console.accounts.quotas import (
     list_team,
     remove_limit,
 )
-from starforge_console.domain.gpu_hours import HOUR_S
 from starforge_console.domain.quota import Holder
-from starforge_console.domain.statement import QuotaLine, RunUse
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.quotas import load_quotas
 
@@ -37,31 +36,11 @@ def remove_quota(ledger: Database, user: str | None, team: str | None) -> None:
 
 def show_quotas(ledger: Database, now: float, *, as_json: bool, runs: bool = False) -> None:
     """Print every limit with what counts against it at `now`; with `runs` those that add up to it."""
-    lines = list_quotas(ledger, now)
+    quotas = QuotaList(items=tuple(map(show_quota, list_quotas(ledger, now))))
     if as_json:
-        print_json({"items": [_to_json(line) for line in lines]})
-        return
-    if not lines:
-        note("nobody has a quota")
-        return
-    rows = [
-        (
-            str(line.holder),
-            _describe_part(line.gpus, line.limit.gpus),
-            _describe_part(line.jobs, line.limit.jobs),
-            _describe_hours(line),
-            _describe_storage(line),
-            _describe_names(line.limit.series),
-            _describe_names(line.limit.profiles),
-        )
-        for line in lines
-    ]
-    print_table(("HOLDER", "GPUS", "JOBS", "GPU-HOURS IN 24 H", "STORED", "SERIES", "PROFILES"), rows)
-    counted = [(line, run) for line in lines for run in line.runs] if runs else []
-    if counted:
-        note("")
-        heads = ("HOLDER", "RUN", "USER", "GPUS", "JOBS", "GPU-HOURS IN 24 H", "STORED")
-        print_table(heads, [_describe_run(*one) for one in counted])
+        print_json(quotas.model_dump(mode="json"))
+    else:
+        print_quotas(quotas.items, runs=runs)
 
 
 def put_in_team(ledger: Database, user: str, team: str | None) -> None:
@@ -74,34 +53,3 @@ def put_in_team(ledger: Database, user: str, team: str | None) -> None:
     note(f"team {team} has {count_of(len(members), 'member')}: {', '.join(members)}")
     if Holder("team", team) not in ledger.read_now(load_quotas).limits:
         note(f"team {team} has no quota: starforge-console quota set --team {team} --gpus N")
-
-
-def _describe_part(held: int, most: int | None) -> str:
-    return f"{held} of {most}" if most is not None else f"{held}"
-
-
-def _describe_hours(line: QuotaLine) -> str:
-    used = f"{line.gpu_s / HOUR_S:.2f}"
-    return used if line.limit.gpu_hours is None else f"{used} of {line.limit.gpu_hours}"
-
-
-def _describe_storage(line: QuotaLine) -> str:
-    used, most = describe_bytes(line.bytes), line.limit.storage_gib
-    return used if most is None else f"{used} of {most} GiB"
-
-
-def _describe_names(names: frozenset[str] | None) -> str:
-    return "all" if names is None else ", ".join(sorted(names))
-
-
-def _describe_run(line: QuotaLine, run: RunUse) -> tuple[str, ...]:
-    hours = f"{run.gpu_s / HOUR_S:.2f}" + (" (does not answer)" if run.is_silent else "")
-    return (str(line.holder), run.job, run.user, str(run.gpus), str(run.jobs), hours, describe_bytes(run.bytes))
-
-
-def _to_json(line: QuotaLine) -> dict[str, object]:
-    limit = line.limit
-    most = {part: sorted(value) if isinstance(value, frozenset) else value for part, value in asdict(limit).items()}
-    used = {"held": {"gpus": line.gpus, "jobs": line.jobs}, "gpu_seconds": line.gpu_s, "stored_bytes": line.bytes}
-    runs = [run._asdict() for run in line.runs]
-    return {"kind": line.holder.kind, "name": line.holder.name, **most, **used, "runs": runs}

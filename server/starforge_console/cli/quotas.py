@@ -56,7 +56,8 @@ def list_quotas(*, runs: bool, as_json: bool) -> None:
 
     The JSON holds items: a list of kind (user or team), name, gpus, jobs, series, gpu_hours, storage_gib and profiles
     (null: no limit), held with gpus and jobs, gpu_seconds of the last 24 hours, stored_bytes, and runs: job, user,
-    gpus, jobs, gpu_s, is_silent and bytes of each run that these numbers are the sums of.
+    gpus, jobs, gpu_seconds, stored_bytes and unanswered of each run that these numbers are the sums of; what is not
+    named of very many is other_runs, otherwise null. It is what `sf admin quota ls --json` prints.
     """
     from starforge_console.accounts.quota_command import show_quotas  # noqa: PLC0415 - a help text needs none of it
 

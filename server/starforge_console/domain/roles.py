@@ -42,6 +42,12 @@ def scopes_of_role(role: str) -> frozenset[str]:
     return _SCOPES.get(role, frozenset())
 
 
+def find_widest(roles: Iterable[Role]) -> Role | None:
+    """The role of these that may do most; None of none."""
+    given = frozenset(roles)
+    return next((role for role in Role if role in given), None)
+
+
 def narrow_scopes(scopes: Iterable[str], role: str) -> frozenset[str]:
     """What is left of a token's scopes once its user has this role."""
     return frozenset(scopes) & scopes_of_role(role)

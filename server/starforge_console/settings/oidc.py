@@ -1,11 +1,12 @@
 """Settings about signing in through an identity provider (OpenID Connect)."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from starforge.contract.addresses import is_loopback
+from starforge_console.domain.roles import Role
 from starforge_console.settings.group import Group
 
 
@@ -18,6 +19,22 @@ def _issuer(text: str) -> str:
         message = "must begin with https://: who reads or changes what the provider says signs in as anybody"
         raise ValueError(message)
     return text
+
+
+def _roles(text: str) -> str:
+    for pair in _split(text):
+        group, _, role = pair.rpartition("=")
+        if not group.strip() or role.strip() not in _NAMES:
+            message = f"{pair!r} is no GROUP=ROLE with one of the roles {', '.join(_NAMES)}"
+            raise ValueError(message)
+    return text
+
+
+def _split(text: str) -> list[str]:
+    return [pair.strip() for pair in text.split(",") if pair.strip()]
+
+
+_NAMES: Final = tuple(role.value for role in Role)
 
 
 class OidcSettings(Group):
@@ -48,6 +65,14 @@ class OidcSettings(Group):
     oidc_new_users: Literal["none", "viewer", "member"] = Field(
         default="none", description="The role of users who are added when they first sign in; none: nobody is added."
     )
+    oidc_roles: Annotated[str, AfterValidator(_roles)] = Field(
+        default="",
+        description="Roles by groups of the provider, such as ml-admins=admin,/team/gpu=operator; of several the "
+        "widest counts, anew at each sign-in. Unset: roles are given here.",
+    )
+    oidc_groups_claim: str = Field(
+        default="groups", min_length=1, max_length=200, description="Which claim names the groups that somebody is in."
+    )
     oidc_session_h: float = Field(
         default=168.0, gt=0, le=2160, description="Longest life of a session that the provider opened, in hours."
     )
@@ -58,13 +83,19 @@ class OidcSettings(Group):
         """Whether people may sign in through a provider."""
         return bool(self.oidc_issuer)
 
+    @property
+    def group_roles(self) -> dict[str, Role]:
+        """The role that each group gives; empty where groups give none."""
+        pairs = (pair.rpartition("=") for pair in _split(self.oidc_roles))
+        return {group.strip(): Role(role.strip()) for group, _, role in pairs}
+
     @model_validator(mode="after")
     def _check_whole(self) -> Self:
         if self.is_set and not self.oidc_client_id:
             message = "FORGE_OIDC_CLIENT_ID must be set with FORGE_OIDC_ISSUER"
             raise ValueError(message)
-        if self.is_set and (self.oidc_match, self.oidc_new_users) == ("none", "none"):
-            message = "nobody could sign in: set FORGE_OIDC_MATCH or FORGE_OIDC_NEW_USERS"
+        if self.is_set and (self.oidc_match, self.oidc_new_users, self.oidc_roles) == ("none", "none", ""):
+            message = "nobody could sign in: set FORGE_OIDC_MATCH, FORGE_OIDC_NEW_USERS or FORGE_OIDC_ROLES"
             raise ValueError(message)
         if self.is_set and "openid" not in self.oidc_scopes.split():
             message = "FORGE_OIDC_SCOPES must contain openid"

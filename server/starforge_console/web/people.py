@@ -7,10 +7,10 @@ from starlette.responses import Response
 
 from starforge.contract.people import AddUser, SetActive, SetQuota, SetRole, SetTeam, UserList, UserView
 from starforge.contract.quotas import Held, QuotaList, QuotaView
+from starforge_console.accounts.quota_views import show_quota
 from starforge_console.domain.quota import Holder, HolderKind, Limit
 from starforge_console.domain.roles import Role
 from starforge_console.ledger.people import Person
-from starforge_console.web.caller import show_quota
 from starforge_console.web.deps import Administrator, Services
 from starforge_console.web.problems import problem_responses
 

@@ -37,7 +37,7 @@ def test_limits_are_set_part_by_part_listed_and_taken_away(command: Command) -> 
         "storage_gib": None,
         "profiles": None,
     }
-    used = {"held": held, "gpu_seconds": 0, "stored_bytes": 0, "runs": []}
+    used = {"held": held, "gpu_seconds": 0, "stored_bytes": 0, "runs": [], "other_runs": None}
     ann = {"kind": "user", "name": "ann", **limits, **used}
     assert items(command) == [ann]
     assert "0 of 8" in command("quota", "ls").stdout

@@ -31,7 +31,13 @@ def build_page_services(services: ApiServices) -> PageServices:
     """The pages' own services over those of the API."""
     return PageServices(
         devices=DeviceSignIn(services.ledger, services.clock),
-        oidc=OidcSignIn(services.ledger, services.clock, services.settings.oidc, services.settings.http.public_url),
+        oidc=OidcSignIn(
+            services.ledger,
+            services.clock,
+            services.settings.oidc,
+            services.settings.http.public_url,
+            services.accounts,
+        ),
         sessions=Sessions(services.ledger, services.clock, services.accounts),
         look=Look(load_assets(), services.settings.http.public_url),
         hub=Hub(),

@@ -93,7 +93,7 @@ def address_of(sample: Sample, name: str) -> str:
         "device": "/device?code=BCDF-GHJK",
         "admin": "/admin",
         **{f"admin-{view}": f"/admin?view={view}" for view in VIEWS},
-        "admin-user": "/admin/users/admin",
+        "admin-user": "/admin/users/ada",
         "admin-plan": "/admin?view=retention&plan=1",
         "missing": "/jobs/jaaaaaaaaa",
     }[name]

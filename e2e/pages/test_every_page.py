@@ -27,6 +27,11 @@ def test_axe_finds_nothing_on_any_page(
     assert {name: faults for name, faults in found.items() if faults} == {}
 
 
+def test_every_address_shows_its_page_and_not_that_it_is_missing(page: Page, sample: Sample) -> None:
+    statuses = {name: page.request.get(address_of(sample, name)).status for name in NAMES}
+    assert {name: status for name, status in statuses.items() if status != 200} == {"missing": 404}
+
+
 @pytest.mark.parametrize("path", ["/signin", "/signin/code"])
 def test_axe_finds_nothing_before_signing_in(context: BrowserContext, axe: str, path: str) -> None:
     page = context.new_page()

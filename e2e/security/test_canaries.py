@@ -24,7 +24,7 @@ from e2e.support.engines import PrivateEngine
 from server.tests.accounts.provider import CLIENT_ID, Provider, serve_provider
 from starforge_console.web.pages.visit import SESSION_COOKIE
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]  # the first test waits for what all of them look at
 
 CLIENT_SECRET = "the-console/+" + secrets.token_urlsafe(24)
 USER, REGISTRY, LOGIN = "a user's secret", "a registry's password", "the administrator's token"

@@ -19,7 +19,7 @@ from starforge.contract.wire import INSTALL_HEADER
 from starforge.trust.certificates import make_identity
 from starforge_forgelet.state import NodeState
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]  # the first test waits for what all of them look at
 
 SPOTS = list_forgelet_routes()
 PEOPLE = {"Authorization": "Bearer sfp_" + "x" * 43}

@@ -16,7 +16,7 @@ from e2e.support.console import wait_for
 from starforge import __version__
 from starforge_console.ledger.database import Database
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]  # the first test waits for what all of them look at
 
 SPOTS = list_ingest_routes()
 WAIT_FOR_GO = 'while [ ! -e "$FORGE_OUT_DIR/go" ]; do sleep 0.1; done'

@@ -22,7 +22,7 @@ from starforge_console.ledger.database import Database
 from starforge_console.ledger.schemas import SCHEMAS
 from starforge_console.ledger.tables import tokens
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]  # the first test waits for what all of them look at
 
 SPOTS = list_console_routes()
 WAIT_FOR_GO = 'while [ ! -e "$FORGE_OUT_DIR/go" ]; do sleep 0.1; done'

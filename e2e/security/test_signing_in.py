@@ -17,7 +17,7 @@ from e2e.support.engines import PrivateEngine
 from server.tests.accounts.provider import CLIENT_ID, CLIENT_SECRET, Provider, serve_provider
 from starforge_console.accounts.throttle import FAILURES_AT_ONCE
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]  # the first test waits for what all of them look at
 
 WHOAMI = "/api/v1/whoami"
 _SF = Path(sys.executable).with_name("sf")

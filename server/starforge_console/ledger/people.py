@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select, update
 
 from starforge.errors import Conflict, NotFound
 from starforge.said.sentence import say
-from starforge.wording import describe_nearest
+from starforge_console.domain.nearest import say_nearest
 from starforge_console.domain.roles import Role
 from starforge_console.ledger.accounts import User, list_users
 from starforge_console.ledger.quotas import list_held, list_members, set_team
@@ -38,8 +38,8 @@ def load_person(connection: Connection, name: str) -> Person:
     """The user of that name. Raises NotFound with the nearest name."""
     people = {person.user.name: person for person in list_people(connection)}
     if name not in people:
-        nearest = describe_nearest(name, list(people))
-        raise NotFound(say("fault.no_user", name=f"{name!r:.100}"), next_step=nearest or say("fault.no_user_next"))
+        nearest = say_nearest(name, list(people)) if people else say("fault.no_user_next")
+        raise NotFound(say("fault.no_user", name=f"{name!r:.100}"), next_step=nearest)
     return people[name]
 
 

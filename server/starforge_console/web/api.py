@@ -51,6 +51,34 @@ from starforge_console.web.polls import LongPolls
 from starforge_console.web.problems import handle_errors
 
 _TITLE: Final = "StarForge"
+_OF_API: Final = (
+    catalog,
+    caller,
+    tokens,
+    device,
+    secrets,
+    jobs,
+    sweeps,
+    lineage,
+    diagnosis,
+    log_lines,
+    follow,
+    series,
+    compare,
+    blobs,
+    fleets,
+    queue,
+    people,
+    audit,
+    retention,
+    files,
+    samples,
+    registries,
+    webhooks,
+    windows,
+    maintenance,
+)
+"""Modules whose routes are the API."""
 
 
 def build_api(
@@ -88,33 +116,7 @@ def build_application() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for module in (
-        catalog,
-        caller,
-        tokens,
-        device,
-        secrets,
-        jobs,
-        sweeps,
-        lineage,
-        diagnosis,
-        log_lines,
-        follow,
-        series,
-        compare,
-        blobs,
-        fleets,
-        queue,
-        people,
-        audit,
-        retention,
-        files,
-        samples,
-        registries,
-        webhooks,
-        windows,
-        maintenance,
-    ):
+    for module in _OF_API:
         app.include_router(module.router, prefix=API_PREFIX)
     app.include_router(ops.router)
     app.include_router(install.router)

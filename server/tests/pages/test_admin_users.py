@@ -121,3 +121,12 @@ def test_signs_ins_and_failures_are_told_and_guessing_does_not_fill_the_log(
     console.clock.ahead_s += 120
     guesser.post("/signin", data={"form_key": key, "token": "sfp_again"})
     assert admin.get("/admin?view=audit&text=failed").text.count("failed to sign in") == 2
+
+
+def test_a_user_who_is_not_there_is_told_of_in_the_readers_language(admin: TestClient) -> None:
+    admin.headers["Accept-Language"] = "zh-CN"
+    answer = admin.get("/admin/users/nobody-here")
+    assert answer.status_code == 404
+    assert "没有用户" in answer.text
+    assert "known here" not in answer.text
+    assert "did you mean" not in admin.get("/admin/users/roott").text

@@ -39,12 +39,12 @@ test-fast: dev ## The inner loop: unit and property tests, no engine
 
 .PHONY: e2e
 e2e: dev ## One end-to-end leg on real daemons: make e2e T=main
-	@tools/needs.sh $(if $(filter postgres,$(T)),postgres,engine tini) $(if $(filter pages,$(T)),browser) $(if $(filter node,$(T)),clock) $(if $(filter install,$(T)),systemd) $(if $(filter trl,$(T)),frameworks)
+	@tools/needs.sh $(if $(filter postgres,$(T)),postgres,engine tini) $(if $(filter pages,$(T)),browser) $(if $(filter node,$(T)),clock) $(if $(filter install,$(T)),systemd) $(if $(filter deploy,$(T)),systemd proxy browser) $(if $(filter trl,$(T)),frameworks)
 	@$(PY) -m tools.legs e2e-$(T)
 
 .PHONY: test-all
 test-all: dev ## Every leg there is, with one last line of counts; hours, and frameworks are fetched once
-	@tools/needs.sh engine interpreters clock postgres registry rsync tini browser systemd frameworks
+	@tools/needs.sh engine interpreters clock postgres registry rsync tini browser systemd proxy frameworks
 	@$(PY) -m tools.legs --all
 
 .PHONY: faults
@@ -89,5 +89,5 @@ lock: dev ## Write requirements.lock anew from the declared dependencies
 
 .PHONY: ci
 ci: check ## What continuous integration runs: the checks and every leg marked ci in tests/floors.toml
-	@tools/needs.sh engine interpreters registry rsync tini browser systemd
+	@tools/needs.sh engine interpreters registry rsync tini browser systemd proxy
 	@$(PY) -m tools.legs --ci

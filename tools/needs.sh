@@ -20,8 +20,9 @@ package_of() {
     frameworks) ;; # no package: pip fetches what the images of training frameworks hold
     clock) echo libfaketime ;; # a daemon whose clock is wrong
     browser) echo "chromium fonts-noto-cjk" ;;
+    proxy) echo "nginx-light caddy" ;; # what teams put in front of the console
     systemd) echo "systemd systemd-sysv dbus" ;; # its files, for machines of tests that run it
-    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters clock postgres registry rsync tini browser systemd frameworks" >&2; exit 2 ;;
+    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters clock postgres proxy registry rsync tini browser systemd frameworks" >&2; exit 2 ;;
   esac
 }
 
@@ -37,6 +38,7 @@ is_present() {
     clock) compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null ;;
     tini) command -v tini >/dev/null || command -v docker-init >/dev/null ;;
     systemd) [ -x /usr/lib/systemd/systemd ] && has_all apt-cache dpkg-query systemctl dbus-daemon ;;
+    proxy) has_all nginx caddy ;;
     browser) command -v chromium >/dev/null && fc-list 2>/dev/null | grep 'Noto Sans CJK' >/dev/null ;;
   esac
 }

@@ -39,7 +39,7 @@ mount -t proc none proc
 mount --rbind /sys sys
 mount -t tmpfs none dev
 for node in null zero full random urandom; do : >dev/$node; mount --bind /dev/$node dev/$node; done
-mkdir dev/shm; ln -s /proc/self/fd dev/fd
+mkdir dev/shm; ln -s /proc/self/fd dev/fd; ln -s pts/ptmx dev/ptmx
 mount -t tmpfs -o mode=755 none run
 mkdir -p run/lock /run/starforge run/starforge
 mount --bind /run/lock run/lock

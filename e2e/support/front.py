@@ -34,7 +34,7 @@ def tls_front(address: str, target_port: int, folder: Path) -> Iterator[Front]:
     """A front at `address` that passes everything on to `target_port` of this host."""
     folder.mkdir(parents=True, exist_ok=True)
     ca_file, chain = folder / "ca.pem", folder / "front.pem"
-    _write_certificates(address, ca_file, chain)
+    write_certificates(address, ca_file, chain)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(chain)
     door = _Door(address, target_port, context)
@@ -105,7 +105,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await writer.drain()
 
 
-def _write_certificates(address: str, ca_file: Path, chain: Path) -> None:
+def write_certificates(address: str, ca_file: Path, chain: Path) -> None:
+    """A private CA, and in `chain` a key with the certificate that it signed for `address`."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test CA")])
     now = dt.datetime.now(dt.UTC)

@@ -1,11 +1,12 @@
 """The console's API over HTTP: one request, its credential, its retries, its typed errors."""
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 import httpx2
@@ -15,6 +16,9 @@ from starforge.client.problems import read_error
 from starforge.contract.addresses import is_loopback
 from starforge.contract.api import API_PREFIX, CLIENT_PRODUCT
 from starforge.errors import BackendUnreachable, Busy, InputError, Unavailable
+
+if TYPE_CHECKING:
+    import ssl
 
 Body = bytes | Iterator[bytes]
 
@@ -84,8 +88,7 @@ class Connection:
             headers=headers,
             timeout=httpx2.Timeout(_TIMEOUT_S, connect=_CONNECT_S),
             trust_env=not _is_this_machine(self.server),
-            # Reading every authority's certificate takes longer than a call, and plain HTTP asks for none.
-            verify=self.server.startswith("https://"),
+            verify=_choose_authorities(self.server),
             follow_redirects=False,
         )
 
@@ -209,6 +212,21 @@ def parse_server(text: str) -> str:
 def is_readable_on_the_way(server: str) -> bool:
     """Whether others can read what is sent to the server at this address."""
     return server.startswith("http://") and not _is_this_machine(server)
+
+
+def _choose_authorities(server: str) -> "ssl.SSLContext | bool":
+    """Whom to believe about a certificate: `SSL_CERT_FILE` also where nothing else of the environment counts.
+
+    Reading every authority's certificate takes longer than a call, and plain HTTP asks for none.
+    """
+    if not server.startswith("https://"):
+        return False
+    own = os.environ.get("SSL_CERT_FILE")
+    if not own or not _is_this_machine(server):
+        return True
+    import ssl  # noqa: PLC0415 - most servers are asked without it
+
+    return ssl.create_default_context(cafile=own)
 
 
 def _is_this_machine(server: str) -> bool:

@@ -11,6 +11,7 @@ from starforge_console.cli.group import Commands
 from starforge_console.cli.opening import link_of, open_ledger, read_settings, say
 from starforge_console.cli.quotas import quota
 from starforge_console.cli.stores import vault, wheelhouse
+from starforge_console.cli.unit import unit
 from starforge_console.cli.users import token, user
 
 
@@ -122,5 +123,5 @@ def explain_exit(files: tuple[str, ...], *, as_json: bool) -> None:
     show_exits(files or ("-",), as_json=as_json)
 
 
-for _group in (token, user, quota, vault, wheelhouse):
-    main.add_command(_group)
+for _command in (token, user, quota, vault, wheelhouse, unit):
+    main.add_command(_command)

@@ -110,7 +110,10 @@ def behind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             argv = ["setpriv", "--pdeathsig", "KILL", *argv]
             proxy = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
         try:
-            wait_for(lambda: _listens(port), "the proxy to listen")
+            try:
+                wait_for(lambda: _listens(proxy, port), "the proxy to listen")
+            except TimeoutError as error:
+                raise TimeoutError(f"{error}: {proxy.poll()} {(folder / 'proxy.log').read_text()}") from None
             admin = console.token("--scopes", "read,submit,admin")
             console.environment["SSL_CERT_FILE"] = str(ca_file)
             console.sf("login", "--server", f"https://127.0.0.1:{port}", typed=admin)
@@ -130,7 +133,9 @@ def experiment(behind: Behind) -> Experiment:
     return make_experiment(behind.console, "registry.example.org/train:1", "exit 0")
 
 
-def _listens(port: int) -> bool:
+def _listens(proxy: subprocess.Popen[bytes], port: int) -> bool:
+    if proxy.poll() is not None:
+        raise TimeoutError("the proxy ended")
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -100,6 +100,13 @@ def test_diagrams_are_drawn_by_a_script_of_the_sites_own(site: Path) -> None:
     assert not any("mermaid" in address for address in Page(site / "en" / "quickstart.html").loaded)
 
 
+def test_a_line_of_the_source_that_ends_within_chinese_leaves_no_blank(site: Path) -> None:
+    chinese = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
+    for page in (site / "zh-Hans" / "ops").glob("*.html"):
+        prose = re.sub(r"<pre.*?</pre>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert re.findall(f"{chinese}\\n{chinese}", prose) == [], page.name
+
+
 def test_a_link_to_nowhere_fails_the_build(tmp_path: Path) -> None:
     for name in ("docs", "tools/site", "tools/docs.sh", "mkdocs.yml", "mkdocs.zh-Hans.yml"):
         source, target = ROOT / name, tmp_path / name

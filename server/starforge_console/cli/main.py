@@ -65,6 +65,9 @@ def init(admin: str, *, new_link: bool) -> None:
 @main.command()
 def serve() -> None:
     """Serve pages, API and ingest, and run jobs, until SIGTERM or SIGINT."""
+    from starforge_console.telemetry.lean import load_structlog  # noqa: PLC0415 - a help text needs none of it
+
+    load_structlog()
     from starforge_console import app  # noqa: PLC0415 - brings in everything
     from starforge_console.telemetry.log import set_up_log  # noqa: PLC0415 - a help text needs none of it
 

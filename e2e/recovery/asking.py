@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import httpx2
 
+from e2e.badinput.calls import Caller
 from e2e.support.console import ConsoleProcess
 from server.tests.web.support import WORKSPACE, build_submission
 from starforge.contract.canonical import digest_bytes
@@ -41,14 +42,14 @@ class Asker:
 
     def keep_workspace(self) -> None:
         """Upload what all jobs here are made of."""
-        answer = self.call("PUT", f"/api/v1/blobs/{digest_bytes(WORKSPACE)}", content=WORKSPACE)
-        assert answer.status_code == 200, answer.text
+        caller = Caller(self.console.port, self.token)
+        answer = caller.call("PUT", f"/api/v1/blobs/{digest_bytes(WORKSPACE)}", WORKSPACE)
+        assert answer.status == 200, answer
 
-    def call(self, method: str, path: str, **given: Any) -> httpx2.Response:  # noqa: ANN401 - as httpx2 takes it
-        headers = {"Authorization": f"Bearer {self.token}"}
-        return httpx2.request(
-            method, self.console.url + path, headers=headers, trust_env=False, timeout=_ANSWER_S, **given
-        )
+    def get(self, path: str) -> Any:  # noqa: ANN401 - a JSON answer
+        answer = Caller(self.console.port, self.token).call("GET", path)
+        assert answer.status == 200, answer
+        return answer.body
 
     def submit(self, key: str) -> Reply:
         """One job under this key."""
@@ -68,7 +69,7 @@ class Asker:
         found: dict[str, str] = {}
         cursor = ""
         while True:
-            page = self.call("GET", f"{PATH}?limit=500{cursor}").json()
+            page = self.get(f"{PATH}?limit=500{cursor}")
             found |= {str(one["id"]): str(one["name"]) for one in page["items"]}
             if not page.get("next_cursor"):
                 return found

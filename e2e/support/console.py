@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,6 +19,9 @@ from e2e.support.owned import MEMORY, OwnedFolder
 
 READY_S: Final = 30.0
 _BIN: Final = Path(sys.executable).parent
+_GIVEN_PORTS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_PORTS_BELOW: Final = 16_000
+_PORTS_TRIED: Final = 1000
 
 T = TypeVar("T")
 
@@ -82,6 +86,11 @@ class ConsoleProcess:
 
     def start(self) -> None:
         """Start the console and wait until it answers."""
+        self.begin()
+        wait_for(self.is_ready, "the console to answer", READY_S)
+
+    def begin(self) -> None:
+        """Start it, whatever comes of it."""
         with (self.folder / "console.log").open("ab") as log:
             self.process = subprocess.Popen(
                 # The kernel ends it together with whoever made it, however that process dies.
@@ -92,7 +101,6 @@ class ConsoleProcess:
                 stderr=log,
                 start_new_session=True,
             )
-        wait_for(self.is_ready, "the console to answer", READY_S)
 
     def is_ready(self) -> bool:
         """Whether the console answers. Raises when its process has ended."""
@@ -190,7 +198,12 @@ def console_process(
 
 
 def find_free_port() -> int:
-    """A TCP port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port that nobody listens on now, and that no connection is given meanwhile: a console may start later."""
+    first_given = int(_GIVEN_PORTS.read_text().split()[0])
+    chance = random.SystemRandom()  # whatever a run's seed is: several processes look at one time
+    for _ in range(_PORTS_TRIED):
+        port = chance.randrange(max(1024, first_given - _PORTS_BELOW), first_given)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("0.0.0.0", port))  # noqa: S104 - nothing listens on it
+            return port
+    raise RuntimeError(f"no port below {first_given} is free")

@@ -1,6 +1,7 @@
 """A small disk of a test's own, to be filled."""
 
 import contextlib
+import errno
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,3 +21,17 @@ def small_disk(size_bytes: int) -> Iterator[Path]:
             yield place
         finally:
             unmount_below(folder)
+
+
+def take_all_room(place: Path) -> Path:
+    """Leave no room on the disk of `place`, down to the last byte; gives the file that takes it."""
+    filler = place / "filler"
+    with filler.open("ab", buffering=0) as file:
+        for piece in (b"x" * (1 << 20), b"x" * (1 << 12), b"x"):
+            try:
+                while True:
+                    file.write(piece)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+    return filler

@@ -10,7 +10,7 @@ import pytest
 
 from tools.tests.support.trees import ROOT, build_tree
 
-GUIDES = ("docs/en/ops/console.md", "docs/zh-Hans/ops/console.md")
+GUIDES = ("docs/en/ops/backup.md", "docs/zh-Hans/ops/backup.md")
 PLACES = ("/srv/starforge", "/backup")
 
 

@@ -30,6 +30,9 @@ _CLIENT_ERRORS = range(400, 500)
 class Sender:
     """One thread that catches up with the spool's files. `on_wish` is called after ingest told a wish."""
 
+    sleep: Callable[[float], None] = staticmethod(time.sleep)
+    """How the thread waits before it asks again."""
+
     def __init__(self, spool: Spool, wishes: Wishes, on_wish: Callable[[], None], node_rank: int = 0) -> None:
         self._spool = spool
         self._wishes = wishes
@@ -121,7 +124,7 @@ class Sender:
             self._news.wait(max(0.0, self._last_sent + HEARTBEAT_S - time.monotonic()))
             wait_s = SPACING_S if self._record is None else 0.0
         if wait_s > 0:
-            time.sleep(wait_s)
+            self.sleep(wait_s)
 
     def _read_body(self, name: str) -> bytes:
         stream, offset = self._spool.streams[name], self._acknowledged[name]

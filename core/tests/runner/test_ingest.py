@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +12,12 @@ from core.tests.runner.conftest import TOKEN
 from core.tests.runner.support.attempt import Attempt, find_interpreters, until
 from core.tests.runner.support.ingest import Ingest
 from starforge.contract import capsule as contract
-from starforge.runner.sender import Sender
+from starforge.runner.sender import BACKOFF_CAP_S, Sender
 from starforge.runner.spool import Spool, Stream
 from starforge.runner.wishes import Wishes
 
 FIXTURES = Path(__file__).parent / "fixtures"
+AWAY_S = 600.0
 SLOW = "import time\nfor i in range(10): print('line', i, flush=True); time.sleep(0.05)"
 
 
@@ -53,6 +55,46 @@ def test_after_an_outage_the_sender_catches_up(tmp_path: Path) -> None:
         served.close()
     assert served.streams["log"] == Path(spool.streams["log"].path).read_bytes()
     assert served.gzip_seen
+    assert served.exits == [{"code": 0}]
+
+
+def test_an_outage_of_many_minutes_costs_few_requests_and_no_byte(tmp_path: Path) -> None:
+    """Minutes pass on a clock of the test's own, while the job goes on writing."""
+    spool, wishes = make_spool(tmp_path)
+    sender = Sender(spool, wishes, lambda: None)
+    waits: list[float] = []
+    over, is_back = threading.Event(), threading.Event()
+
+    def let_pass(seconds: float) -> None:
+        if over.is_set():
+            is_back.wait(20)
+            return
+        waits.append(seconds)
+        spool.log(b"written while ingest was away\n")
+        spool.metrics(b'{"step":%d,"values":{"a":1}}\n' % len(waits))
+        if sum(waits) >= AWAY_S:
+            over.set()
+            is_back.wait(20)
+
+    sender.sleep = let_pass
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    spool.log(b"before\n")
+    sender.start(contract.Ingest(f"http://127.0.0.1:{port}"), TOKEN)
+    assert over.wait(20)
+    assert max(waits) == BACKOFF_CAP_S
+    assert len(waits) < 1.2 * AWAY_S / BACKOFF_CAP_S
+    served = Ingest(TOKEN, port)
+    try:
+        is_back.set()
+        assert sender.finish({"code": 0}, 20)
+    finally:
+        served.close()
+    assert served.streams == {
+        name: Path(spool.streams[name].path).read_bytes() for name in (contract.STREAM_LOG, contract.STREAM_METRICS)
+    }
+    assert served.streams["log"].count(b"away") == len(waits)
     assert served.exits == [{"code": 0}]
 
 

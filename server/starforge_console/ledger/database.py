@@ -22,6 +22,7 @@ from starforge_console.ledger.postgres import (
     Leader,
     explained,
     first_line,
+    is_refused,
     nobody_leads,
     open_readers,
     open_writer,
@@ -73,6 +74,8 @@ class Database:
             with self._reader.connect() as connection, connection.begin():
                 return work(connection)
         except OperationalError as error:
+            if not is_refused(error):
+                raise
             raise LedgerFailed("the ledger cannot be read", why=first_line(error), next_step=self._next_step) from error
 
     async def write(self, work: Callable[[Connection], T]) -> T:
@@ -199,8 +202,8 @@ def _explained(place: Place) -> Iterator[None]:
     try:
         yield
     except DatabaseError as error:
-        if type(error) not in {DatabaseError, OperationalError}:
-            raise  # a statement of ours is wrong
+        if not is_refused(error) and type(error) is not DatabaseError:  # which it is where the file is no database
+            raise
         raise SettingsError(
             f"{place} cannot be used",
             why=first_line(error),

@@ -11,6 +11,7 @@ The console that runs the loops leads: the session that it writes with holds a s
 
 import contextlib
 import hashlib
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -174,6 +175,14 @@ def first_line(error: BaseException) -> str:
     """What went wrong, without the statement and the values that SQLAlchemy adds: values may be secrets."""
     text = str(getattr(error, "orig", None) or error).strip()
     return text.splitlines()[0] if text else type(error).__name__
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether a disk or a server refused, of either kind, rather than that a statement of ours is wrong."""
+    from sqlalchemy.exc import OperationalError  # noqa: PLC0415 - beside the driver
+
+    wrong = sqlite3.SQLITE_ERROR  # SQLite names it an operational one too
+    return isinstance(error, OperationalError) and getattr(error.orig, "sqlite_errorcode", None) != wrong
 
 
 def is_repeatable(error: BaseException) -> bool:

@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from starforge.errors import StarForgeError
 from starforge_console.errors import LedgerBusy, LedgerFailed
-from starforge_console.ledger.postgres import first_line, is_lost, is_repeatable
+from starforge_console.ledger.postgres import first_line, is_lost, is_refused, is_repeatable
 
 BATCH: Final = 64
 WAITING_AT_MOST: Final = 4096
@@ -154,6 +154,8 @@ def _run_in_savepoint(connection: Connection, job: _Job) -> None:
             if is_repeatable(error) or _is_lost(connection, raw):
                 raise _TransactionLostError from error
             raw.execute("ROLLBACK TO w")
+            if is_refused(error):
+                job.error = _build_failure(error)
         raw.execute("RELEASE w")
     except driver_error as error:
         raise _TransactionLostError from error
@@ -172,13 +174,17 @@ def _roll_back(connection: Connection) -> None:
 
 
 def _fail(batch: Sequence[_Job], error: BaseException, *, is_known: bool = True) -> None:
-    kept = "nothing of this request was kept" if is_known else "whether this request was kept is not known"
     for job in batch:
-        job.error = LedgerFailed(
-            f"the ledger could not commit; {kept}",
-            why=first_line(error),
-            next_step="look at the disk that holds FORGE_CONSOLE_STATE_DIR, or at the server of FORGE_DATABASE_URL",
-        )
+        job.error = _build_failure(error, is_known=is_known)
+
+
+def _build_failure(error: BaseException, *, is_known: bool = True) -> LedgerFailed:
+    kept = "nothing of this request was kept" if is_known else "whether this request was kept is not known"
+    return LedgerFailed(
+        f"the ledger could not commit; {kept}",
+        why=first_line(error),
+        next_step="look at the disk that holds FORGE_CONSOLE_STATE_DIR, or at the server of FORGE_DATABASE_URL",
+    )
 
 
 def _answer(batch: Sequence[_Job]) -> None:

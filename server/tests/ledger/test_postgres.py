@@ -181,6 +181,30 @@ def test_what_makes_way_for_ever_fails_in_the_end(ledger: Database) -> None:
     ledger.write_now(partial(add_fact, name="later", value="x"))
 
 
+def test_what_the_server_has_no_room_for_is_told_and_its_neighbours_are_kept(ledger: Database) -> None:
+    def take_room(connection: Connection) -> None:
+        add_fact(connection, "too large", "x")
+        connection.exec_driver_sql("DO $$ BEGIN RAISE EXCEPTION 'No space left' USING ERRCODE = '53100'; END $$")
+
+    started, go_on = threading.Event(), threading.Event()
+
+    def hold(_: Connection) -> None:
+        started.set()
+        go_on.wait(10)
+
+    holding = ledger._writer.submit(hold)  # the others meet in the batch behind it
+    assert started.wait(10)
+    first = ledger._writer.submit(partial(add_fact, name="first", value="x"))
+    refused = ledger._writer.submit(take_room)
+    last = ledger._writer.submit(partial(add_fact, name="last", value="x"))
+    go_on.set()
+    assert (holding.result(10), first.result(10), last.result(10)) == (None, "x", "x")
+    with pytest.raises(LedgerFailed, match="nothing of this request was kept") as told:
+        refused.result(10)
+    assert "No space left" in told.value.why
+    assert list_facts(ledger) == ["first", "last"]
+
+
 def test_a_read_sees_one_moment_whatever_is_written_meanwhile(ledger: Database) -> None:
     def read_twice(connection: Connection) -> tuple[str | None, str | None]:
         before = find_fact(connection, "a")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 
 from server.tests.databases import make_place, place_of, sqlite_only
 from server.tests.ledger.builders import open_ledger
@@ -155,3 +156,14 @@ def test_a_file_whose_log_was_closed_can_be_opened_by_many_at_once(tmp_path: Pat
             ledger.write_now(lambda c: c.execute(text("DELETE FROM facts")))
         finally:
             ledger.close()
+
+
+def test_a_statement_that_is_wrong_is_a_fault_of_ours_and_none_of_the_disk(tmp_path: Path) -> None:
+    def ask(connection: Connection) -> None:
+        connection.execute(text("SELECT nothing_like_that FROM facts"))
+
+    with open_ledger(tmp_path) as ledger:
+        for do in (ledger.read_now, ledger.write_now):
+            with pytest.raises(DBAPIError):
+                do(ask)
+        ledger.write_now(partial(add_fact, name="afterwards", value="x"))

@@ -39,7 +39,7 @@ test-fast: dev ## The inner loop: unit and property tests, no engine
 
 .PHONY: e2e
 e2e: dev ## One end-to-end leg on real daemons: make e2e T=main
-	@tools/needs.sh $(if $(filter postgres,$(T)),postgres,engine tini) $(if $(filter pages,$(T)),browser) $(if $(filter node,$(T)),clock) $(if $(filter install,$(T)),systemd) $(if $(filter deploy,$(T)),systemd proxy browser) $(if $(filter trl,$(T)),frameworks)
+	@tools/needs.sh $(if $(filter postgres,$(T)),postgres,engine tini) $(if $(filter pages,$(T)),browser) $(if $(filter node recovery postgres,$(T)),clock) $(if $(filter install,$(T)),systemd) $(if $(filter deploy,$(T)),systemd proxy browser) $(if $(filter trl,$(T)),frameworks)
 	@$(PY) -m tools.legs e2e-$(T)
 
 .PHONY: test-all
@@ -89,5 +89,5 @@ lock: dev ## Write requirements.lock anew from the declared dependencies
 
 .PHONY: ci
 ci: check ## What continuous integration runs: the checks and every leg marked ci in tests/floors.toml
-	@tools/needs.sh engine interpreters registry rsync tini browser systemd proxy
+	@tools/needs.sh engine interpreters registry rsync tini browser systemd clock proxy
 	@$(PY) -m tools.legs --ci

@@ -64,13 +64,24 @@ def publish_work(partial: str, work: str, shared: bool) -> None:  # noqa: FBT001
 
 
 def wait_for_work(work: str, check: Check) -> None:
-    """Wait until the leader has unpacked. `check` is called between looks and may raise. Refuses after 15 minutes."""
+    """Wait until the leader has unpacked. `check` is called between looks and may raise. Refuses after 15 minutes.
+
+    An empty directory is the place that was made for it: what the leader unpacks has the resolved settings at least.
+    """
     deadline = time.monotonic() + _WAIT_FOR_LEADER_S
-    while not os.path.isdir(work):
+    while not _holds_something(work):
         check()
         if time.monotonic() > deadline:
             raise _unusable(f"{work} did not appear within {_WAIT_FOR_LEADER_S:.0f} s: see the leader's log")
         time.sleep(0.1)
+
+
+def _holds_something(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except FileNotFoundError:
+        return False
 
 
 class _Tree:

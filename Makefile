@@ -39,7 +39,7 @@ test-fast: dev ## The inner loop: unit and property tests, no engine
 
 .PHONY: e2e
 e2e: dev ## One end-to-end leg on real daemons: make e2e T=main
-	@tools/needs.sh $(if $(filter postgres,$(T)),postgres,engine tini) $(if $(filter pages,$(T)),browser) $(if $(filter node recovery postgres,$(T)),clock) $(if $(filter install,$(T)),systemd) $(if $(filter deploy,$(T)),systemd proxy browser) $(if $(filter trl,$(T)),frameworks)
+	@tools/needs.sh $(if $(filter postgres,$(T)),postgres,engine tini) $(if $(filter pages,$(T)),browser) $(if $(filter node recovery postgres,$(T)),clock) $(if $(filter install,$(T)),systemd) $(if $(filter deploy,$(T)),systemd proxy browser) $(if $(filter trl,$(T)),frameworks) $(if $(filter slurm,$(T)),slurm)
 	@$(PY) -m tools.legs e2e-$(T)
 
 .PHONY: test-all

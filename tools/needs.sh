@@ -16,13 +16,15 @@ package_of() {
     postgres) echo postgresql ;; # the server that consoles may keep their ledger on
     registry) echo docker-registry ;; # images are asked for at a real one
     rsync) echo rsync ;; # the recipe for a backup is tried
+    # the daemons, without accounting: REST by token, a key of munge's, nodes that are processes of this host
+    slurm) echo "slurmctld slurmd slurmrestd slurm-client munge slurm-wlm-basic-plugins slurm-wlm-jwt-plugin tini util-linux" ;;
     tini) echo tini ;;
     frameworks) ;; # no package: pip fetches what the images of training frameworks hold
     clock) echo libfaketime ;; # a daemon whose clock is wrong
     browser) echo "chromium fonts-noto-cjk" ;;
     proxy) echo "nginx-light caddy" ;; # what teams put in front of the console
     systemd) echo "systemd systemd-sysv dbus" ;; # its files, for machines of tests that run it
-    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters clock postgres proxy registry rsync tini browser systemd frameworks" >&2; exit 2 ;;
+    *) echo "tools/needs.sh: no need is called '$1'; known: venv engine interpreters clock postgres proxy registry rsync slurm tini browser systemd frameworks" >&2; exit 2 ;;
   esac
 }
 
@@ -34,6 +36,7 @@ is_present() {
     postgres) compgen -G '/usr/lib/postgresql/1[5-9]/bin/initdb' >/dev/null ;;
     registry) has_all docker-registry ;;
     rsync) has_all rsync ;;
+    slurm) has_all slurmctld slurmd slurmrestd scontrol munged tini unshare nsenter setpriv && has_slurm_tokens ;;
     frameworks) .venv/bin/python -m tools.framework_image ;;
     clock) compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null ;;
     tini) command -v tini >/dev/null || command -v docker-init >/dev/null ;;
@@ -41,6 +44,11 @@ is_present() {
     proxy) has_all nginx caddy ;;
     browser) command -v chromium >/dev/null && fc-list 2>/dev/null | grep 'Noto Sans CJK' >/dev/null ;;
   esac
+}
+
+# The plugin for tokens is a package of its own.
+has_slurm_tokens() {
+  compgen -G '/usr/lib/*/slurm-wlm/auth_jwt.so' >/dev/null || compgen -G '/usr/lib*/slurm/auth_jwt.so' >/dev/null
 }
 
 has_all() {

@@ -21,11 +21,11 @@ class _Rule:
 
 
 class EngineProxy:
-    """Passes each connection on to `engine_socket`; every rule takes one request, the next that matches."""
+    """Passes each connection on to `engine`, a socket's path or an address; every rule takes one request."""
 
-    def __init__(self, path: Path, engine_socket: str) -> None:
+    def __init__(self, path: Path, engine: str | tuple[str, int]) -> None:
         self.socket_path = str(path)
-        self._engine_socket = engine_socket
+        self._engine = engine
         self._rules: list[_Rule] = []
         self._lock = threading.Lock()
         self._away = False
@@ -82,7 +82,7 @@ class EngineProxy:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        with client, socket.socket(socket.AF_UNIX) as engine, contextlib.suppress(OSError):
+        with client, self._make_socket() as engine, contextlib.suppress(OSError):
             with self._lock:
                 if self._away:
                     return
@@ -93,6 +93,9 @@ class EngineProxy:
                 with self._lock:
                     self._open -= {client, engine}
 
+    def _make_socket(self) -> socket.socket:
+        return socket.socket(socket.AF_UNIX if isinstance(self._engine, str) else socket.AF_INET)
+
     def _pass_on(self, client: socket.socket, engine: socket.socket) -> None:
         head = client.recv(_PIECE_BYTES)
         rule = self._take_rule(head.partition(b"\r\n")[0].decode(errors="replace"))
@@ -101,11 +104,11 @@ class EngineProxy:
             rule.reached.set()
             rule.release.wait()
             # It has arrived as a whole: that whoever sent it died meanwhile is not passed on.
-            engine.connect(self._engine_socket)
+            engine.connect(self._engine)
             engine.sendall(head)
             self._answer(rule, client, engine)
             return
-        engine.connect(self._engine_socket)
+        engine.connect(self._engine)
         engine.sendall(head)
         upward = threading.Thread(target=_pump, args=(client, engine), daemon=True)
         upward.start()
@@ -131,9 +134,9 @@ class EngineProxy:
 
 
 @contextlib.contextmanager
-def engine_proxy(path: Path, engine_socket: str) -> Iterator[EngineProxy]:
+def engine_proxy(path: Path, engine: str | tuple[str, int]) -> Iterator[EngineProxy]:
     """A proxy that is closed at the end."""
-    proxy = EngineProxy(path, engine_socket)
+    proxy = EngineProxy(path, engine)
     try:
         yield proxy
     finally:

@@ -54,7 +54,7 @@ from starforge_console.scheduler.control import Scheduler
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.explain import Explainer
 from starforge_console.scheduler.loop import Loop
-from starforge_console.settings.console import ConsoleSettings
+from starforge_console.settings.console import ConsoleSettings, FleetKind
 from starforge_console.telemetry.metrics import IngestCounters
 from starforge_console.wakeups import DELETIONS, INPUTS, JOBS, RETENTION, WEBHOOKS
 from starforge_console.web.api import build_api
@@ -257,6 +257,7 @@ def _scheduler_deps(
         token_key=_token_key(ground),
         secrets=ground.secrets,
         images=AttemptImages(ground.registries),
+        bare_kinds=frozenset({FleetKind.SLURM.value} if settings.slurm.is_bare else ()),
         usage_period_s=settings.policy.system_metrics_s or None,
         ingest_ca=load_private_ca(settings.http.ingest_url, settings.http.public_ca_file),
     )

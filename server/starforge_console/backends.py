@@ -2,6 +2,7 @@
 
 import socket
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from starforge.containers.engine import Engine
 from starforge.containers.gpus import GpuSource, MadeUpGpus, NvidiaSmi
@@ -18,6 +19,11 @@ from starforge_console.fleets.hardware import HardwareRegistry
 from starforge_console.fleets.install import Install
 from starforge_console.ledger.fleets import Fleet
 from starforge_console.settings.console import ConsoleSettings, FleetKind
+from starforge_console.settings.slurm import SlurmSettings
+
+if TYPE_CHECKING:
+    from starforge_console.executors.slurm.settings import SlurmSettings as Cluster
+    from starforge_console.executors.slurm.settings import TokenSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +42,8 @@ class Backends:
             return self._build_local(fleet)
         if fleet.kind == FleetKind.NODE:
             return self._build_node(fleet)
+        if fleet.kind == FleetKind.SLURM:
+            return self._build_slurm(fleet)
         raise SettingsError(
             f"fleet {fleet.name!r} is of kind {fleet.kind!r}, which this release does not serve",
             next_step="run a release that serves it",
@@ -58,6 +66,11 @@ class Backends:
         )
         return NodeExecutor(fleet.name, self.directory, settings, self.hardware.find)
 
+    def _build_slurm(self, fleet: Fleet) -> Executor:
+        from starforge_console.executors.slurm.executor import SlurmExecutor  # noqa: PLC0415 - brings in a client of HTTP
+
+        return SlurmExecutor(build_cluster(self.settings, self.install.id, fleet.name), self.hardware.find)
+
     def _build_local(self, fleet: Fleet) -> Executor:
         local, paths = self.settings.local, self.settings.paths
         host_settings = HostSettings(
@@ -73,3 +86,43 @@ class Backends:
             gpus = MadeUpGpus(local.local_gpu_count, local.local_gpu_name or "made-up GPU", socket.gethostname())
         host = ContainerHost(Engine(str(local.docker_socket)), gpus, host_settings)
         return LocalExecutor(host, fleet.name, self.hardware.find)
+
+
+def build_cluster(settings: ConsoleSettings, install: str, fleet: str) -> "Cluster":
+    """The Slurm cluster of the settings, which `fleet` stands for. Raises SettingsError where none is set."""
+    from starforge_console.executors.slurm import settings as slurm  # noqa: PLC0415 - with its kind
+
+    given = settings.slurm
+    if not given.is_set or given.slurm_runtime is None:
+        raise SettingsError(
+            f"fleet {fleet!r} stands for a Slurm cluster, and FORGE_SLURM_URL is not set",
+            next_step="set the cluster's settings, or delete the fleet: sf fleet delete",
+        )
+    return slurm.SlurmSettings(
+        fleet=fleet,
+        install=install,
+        url=given.slurm_url,
+        user=given.slurm_user,
+        state_dir=settings.paths.console_state_dir / "slurm" / fleet,
+        storage_root=settings.storage_root,
+        token=_find_token(given),
+        partition=given.slurm_partition,
+        account=given.slurm_account,
+        qos=given.slurm_qos,
+        constraint=given.slurm_constraint,
+        runtime=slurm.Runtime(given.slurm_runtime),
+        gres=given.gres,
+        request_timeout_s=given.slurm_timeout_s,
+        poll_s=given.slurm_poll_s,
+    )
+
+
+def _find_token(given: SlurmSettings) -> "TokenSource":
+    from starforge_console.executors.slurm.settings import SigningKey, StaticToken, TokenFile  # noqa: PLC0415 - with its kind
+
+    if given.slurm_key_file is not None:
+        return SigningKey(given.slurm_key_file)
+    if given.slurm_token_file is not None:
+        return TokenFile(given.slurm_token_file)
+    token = given.slurm_token.get_secret_value()
+    return StaticToken(Secret(token)) if token else None

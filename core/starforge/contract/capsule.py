@@ -54,8 +54,7 @@ EXIT_PORT_TAKEN = 75
 EXIT_REQUIREMENTS = 78
 EXIT_CAPSULE_CHANGED = 97
 EXIT_NO_PYTHON = 98
-# The runner's exit code when the job ended with 0 and took from the runner the place where the exit record is written.
-EXIT_UNRECORDED = 96
+EXIT_UNRECORDED = 96  # the job ended with 0, and took the place where the exit record is written
 
 # Container environment: set by the console, read by bootstrap and runner.
 ENV_CAPSULE_DIGEST = "FORGE_CAPSULE_DIGEST"
@@ -63,6 +62,8 @@ ENV_NODE_RANK = "FORGE_NODE_RANK"
 ENV_PYTHON = "FORGE_PYTHON"
 ENV_SECRETS_DIR = "FORGE_SECRETS_DIR"  # overrides SECRETS_DIR
 ENV_INGEST_URL = "FORGE_INGEST_URL"
+ENV_NODE_COUNT = "FORGE_NODE_COUNT"  # of the training process; the rank is both's
+ENV_LEADER_ADDR = "FORGE_LEADER_ADDR"  # where the other nodes reach the leader; of attempts of several nodes alone
 ENV_PORT_BASE = "FORGE_PORT_BASE"  # the first of the attempt's ports on the host's network
 
 # What the job may want to know of itself; nothing of ours reads it.
@@ -77,8 +78,7 @@ ENV_JOB = "FORGE_JOB"
 ENV_ATTEMPT = "FORGE_ATTEMPT"  # also in the container's environment
 ENV_ATTEMPT_NUMBER = "FORGE_ATTEMPT_NUMBER"
 ENV_OUT_DIR = "FORGE_OUT_DIR"  # outputs kept over attempts; also in the container's environment
-# What earlier attempts left in other folders, newest first, between colons; read-only, unset where there are none.
-ENV_EARLIER_OUT_DIRS = "FORGE_EARLIER_OUT_DIRS"
+ENV_EARLIER_OUT_DIRS = "FORGE_EARLIER_OUT_DIRS"  # those of earlier attempts, newest first, between colons
 ENV_CKPT_DIR = "FORGE_CKPT_DIR"  # this attempt's checkpoints
 ENV_RESUME_FROM = "FORGE_RESUME_FROM"  # newest committed checkpoint; unset when there is none
 ENV_SPEC = "FORGE_SPEC"  # path of RESOLVED_CONFIG_FILE

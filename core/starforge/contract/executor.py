@@ -89,12 +89,20 @@ class FleetView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where an attempt goes: chosen before anything is launched and stored with the attempt."""
+    """Where an attempt goes: chosen before anything is launched and stored with the attempt.
+
+    Attributes:
+        node: The machine; the first of several.
+        name: The deterministic name at the backend.
+        spread: For each pool of what was asked the machines that it would go to, where they are several; which they
+            are in the end is said by a cluster's own scheduler. It is not stored.
+
+    """
 
     fleet: str
     node: str
     name: str
-    """The deterministic name at the backend."""
+    spread: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

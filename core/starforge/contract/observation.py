@@ -27,6 +27,14 @@ class Pull:
     """Unix seconds of the last sign of progress."""
 
 
+class EndCause(StrEnum):
+    """What a backend ended an attempt for, where it is more than a code."""
+
+    TIME_LIMIT = "time_limit"
+    PREEMPTED = "preempted"
+    NODE_FAILED = "node_failed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
     """How the backend says an attempt ended.
@@ -43,6 +51,7 @@ class Exit:
     """When the engine that reports this was started: an exit at or after it with code 255 is a lost one."""
     error: str = ""
     """The backend's own words, for instance why the start failed."""
+    cause: EndCause | None = None
 
 
 class Failure(StrEnum):

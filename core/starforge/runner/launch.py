@@ -52,7 +52,8 @@ def start_training(capsule: contract.Capsule, desk: Desk) -> Optional[Started]:
     places, spool = desk.places, desk.spool
     _declare_unmasked(desk)
     refuse_unfit_image(capsule.requirements, {**os.environ, **capsule.platform_env, **capsule.plan.env})
-    require_free(build_port_settings(capsule.plan, os.environ))
+    if places.is_leader:  # the others come to its ports, and may share its machine
+        require_free(build_port_settings(capsule.plan, os.environ))
     desk.check()
     _make_directories(places)
     resume, problems = _find_newest([places.ckpt, *capsule.resume_from])

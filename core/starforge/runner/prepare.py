@@ -117,7 +117,7 @@ def build_launch(
     plan = capsule.plan
     environment = {key: value for key, value in os.environ.items() if key not in _NOT_FOR_THE_JOB}
     environment.setdefault("PYTHONUNBUFFERED", "1")  # else stdout and stderr do not come in order
-    for name, setting in _build_torchrun_settings(capsule).items():
+    for name, setting in _build_torchrun_settings(capsule, places).items():
         environment.setdefault(name, setting)
     environment.update(capsule.platform_env)
     environment.update(build_port_settings(plan, os.environ))
@@ -135,14 +135,21 @@ def build_launch(
     return Launch(argv, environment, directory)
 
 
-def _build_torchrun_settings(capsule: contract.Capsule) -> Dict[str, str]:
+def _build_torchrun_settings(capsule: contract.Capsule, places: Places) -> Dict[str, str]:
     """Build what torchrun reads from the environment.
 
     It kills its workers 30 s after a TERM; how long they may take to save is the run's grace, which ends them too. On
-    a single node it looks for itself under the machine's name, which not every network knows: it would never start.
+    a single node it looks for itself under the machine's name, which not every network knows: it would never start. On
+    several they meet at the leader.
     """
     patience = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "1000000"}
-    return {**patience, "PET_LOCAL_ADDR": "127.0.0.1"} if capsule.node_count == 1 else patience
+    if capsule.node_count == 1:
+        return {**patience, "PET_LOCAL_ADDR": "127.0.0.1"}
+    nodes = {"PET_NNODES": str(capsule.node_count), "PET_NODE_RANK": str(places.node_rank)}
+    leader = os.environ.get(contract.ENV_LEADER_ADDR)
+    if leader:
+        nodes.update({"MASTER_ADDR": leader, "PET_MASTER_ADDR": leader})
+    return {**patience, **nodes}
 
 
 def _build_job_names(capsule: contract.Capsule, places: Places, report_file: str) -> Dict[str, str]:
@@ -156,6 +163,7 @@ def _build_job_names(capsule: contract.Capsule, places: Places, report_file: str
         contract.ENV_REPORT_FILE: report_file,
         contract.ENV_PYTHON: sys.executable,
         contract.ENV_NODE_RANK: str(places.node_rank),
+        contract.ENV_NODE_COUNT: str(capsule.node_count),
     }
 
 

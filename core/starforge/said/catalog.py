@@ -16,6 +16,7 @@ from starforge.said.nodes import NODES
 from starforge.said.progress import PROGRESS
 from starforge.said.refusals import REFUSALS
 from starforge.said.sign_ins import SIGN_INS
+from starforge.said.slurm import SLURM
 from starforge.said.waits import WAITS
 
 LISTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -28,6 +29,18 @@ LISTS: Final[Mapping[str, str]] = MappingProxyType(
 """What stands between the parts of a list."""
 
 MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
-    {**WAITS, **NODES, **PROGRESS, **EXITS, **ADMISSION, **REFUSALS, **FAULTS, **FORMS, **SIGN_INS, **ACTS}
+    {
+        **WAITS,
+        **NODES,
+        **PROGRESS,
+        **EXITS,
+        **ADMISSION,
+        **REFUSALS,
+        **FAULTS,
+        **FORMS,
+        **SIGN_INS,
+        **ACTS,
+        **SLURM,
+    }
 )
 """The sentence of each code; what stands in braces is a value."""

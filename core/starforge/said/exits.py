@@ -6,6 +6,8 @@ EXITS: Final = {
     "exit.as_asked": "ended as it was asked to",
     "exit.limit_by_backend": "its time limit was over; the backend ended it",
     "exit.limit": "its time limit was reached",
+    "exit.preempted": "the backend took its place for a job that goes before it",
+    "exit.node_failed": "a machine that it ran on failed",
     "exit.lost": "the engine lost the exit; no record",
     "exit.lost_complete": "complete; the engine lost the exit",
     "exit.lost_incomplete": "the engine lost the exit and the job was not complete",

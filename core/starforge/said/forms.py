@@ -97,6 +97,7 @@ FORMS: Final = {
     "form.still_starting": "the console is still starting",
     "form.in_a_moment": "repeat in a moment",
     "form.one_host_fleet": "there is a fleet of this host already",
+    "form.one_cluster": "there is a fleet of the Slurm cluster already",
     "form.one_host_fleet_next": "make one of kind node, and let machines join it",
     "form.no_gpu_name": "{name} cannot be the name of a GPU",
     "form.no_gpu_name_next": "give it as nvidia-smi prints it",

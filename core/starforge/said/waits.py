@@ -47,6 +47,7 @@ WAITS: Final = {
     "room.gpus": "{free} of {total} {gpus} free, {asked} asked for{taken}",
     "room.cpus": "{free} of {total} CPUs free{held}, {asked} asked for{share}",
     "room.memory": "{free} of {total} GiB free{held}, {asked} asked for{share}",
+    "room.few_nodes": "has room, and only {able} of the {nodes} machines that pool {pool} needs do",
     "room.held": " (held by {jobs})",
     "room.taken": " ({reasons})",
     "room.taken_by": "{n} {holder}",

@@ -14,15 +14,15 @@ DIGEST = "sha256:" + "0" * 64
 INPUTS = InputPaths(model="/inputs/model", train="/inputs/data/train.jsonl")
 
 
-def build_spec(method: str, version: str, gpus: int, hyperparameters: dict[str, JsonValue]) -> JobSpec:
-    """A job of one node that was submitted from `experiments/first`."""
+def build_spec(method: str, version: str, gpus: int, hyperparameters: dict[str, JsonValue], nodes: int = 1) -> JobSpec:
+    """A job that was submitted from `experiments/first`."""
     return parse_jobspec(
         {
             "metadata": {"name": "first", "project": "demo"},
             "spec": {
                 "recipe": {"name": method, "version": "1", "digest": DIGEST},
                 "framework": {"kind": "demo", "image": "demo:1", "version": version},
-                "resources": {"pools": [{"gpus_per_node": gpus}]},
+                "resources": {"pools": [{"gpus_per_node": gpus, "nodes": nodes}]},
                 "hyperparameters": hyperparameters,
                 "entry": {"kind": "experiment", "value": "experiments/first"},
                 "workspace": {"digest": DIGEST, "bytes": 1, "files": 1},
@@ -31,15 +31,21 @@ def build_spec(method: str, version: str, gpus: int, hyperparameters: dict[str, 
     )
 
 
-def plan_of(
-    method: str, hyperparameters: dict[str, JsonValue], *, version: str = "", gpus: int = 0, paths: InputPaths = INPUTS
+def plan_of(  # noqa: PLR0913 - what differs from one test to another
+    method: str,
+    hyperparameters: dict[str, JsonValue],
+    *,
+    version: str = "",
+    gpus: int = 0,
+    nodes: int = 1,
+    paths: InputPaths = INPUTS,
 ) -> Plan:
     """The plan of an attempt that may go on from a checkpoint, of the newest version unless one is named."""
     recipe = load_method(method)
     version = version or recipe.framework_versions[0]
     runtime = recipe.find_version(version)
     assert runtime is not None
-    spec = build_spec(method, version, gpus, hyperparameters)
+    spec = build_spec(method, version, gpus, hyperparameters, nodes)
     return build_plan(PlanInputs(recipe=recipe.at(version), runtime=runtime, spec=spec, paths=paths, resume=True))
 
 

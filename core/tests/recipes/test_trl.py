@@ -89,7 +89,7 @@ def test_a_plan_as_a_whole(version: str) -> None:
         complete=c.CompleteRule("steps", 80),
         resume=("--resume_from_checkpoint", "@FORGE_RESUME_FROM@"),
         cwd="experiments/first",
-        ports={"MASTER_PORT": 0},
+        ports={"MASTER_PORT": 0, "PET_MASTER_PORT": 1},
     )
 
 
@@ -125,6 +125,12 @@ def test_each_gpu_gets_a_process_and_bf16_is_left_to_trl() -> None:
     plan = plan_of("trl/sft", {}, gpus=4)
     assert plan.argv[:6] == ("@FORGE_PYTHON@", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "4")
     assert not {"bf16", "use_cpu"} & set(settings_of(plan))
+
+
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_on_several_nodes_torchrun_is_not_told_to_stand_alone(gpus: int) -> None:
+    plan = plan_of("trl/sft", {}, gpus=gpus, nodes=2)
+    assert plan.argv[:5] == ("@FORGE_PYTHON@", "-m", "torch.distributed.run", "--nproc_per_node", str(gpus))
 
 
 def test_a_single_process_of_several_gpus_still_starts_under_torchrun() -> None:

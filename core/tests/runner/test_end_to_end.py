@@ -177,6 +177,13 @@ def test_torchrun_waits_for_its_workers_and_needs_no_name_for_a_single_node(
     assert attempt.log().decode().split() == ["1000000", *addresses]
 
 
+def test_the_nodes_of_an_attempt_know_how_many_they_are_and_meet_at_the_leader(attempt: Attempt) -> None:
+    names = ("PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "MASTER_ADDR", "FORGE_NODE_RANK", "FORGE_NODE_COUNT")
+    attempt.environment = {"FORGE_LEADER_ADDR": "10.0.0.7"}
+    assert attempt.python(f"import os; print(*[os.environ[one] for one in {names}])", node_count=3).run() == 0
+    assert attempt.log().decode().split() == ["3", "0", "10.0.0.7", "10.0.0.7", "0", "3"]
+
+
 def test_what_the_image_says_to_torchrun_is_left_to_it(attempt: Attempt) -> None:
     attempt.environment["PET_LOCAL_ADDR"] = "10.0.0.7"
     assert attempt.python("import os; print(os.environ['PET_LOCAL_ADDR'])").run() == 0
@@ -216,8 +223,14 @@ def test_death_by_a_signal_is_128_and_its_number(attempt: Attempt) -> None:
     assert (attempt.record().code, attempt.record().signal) == (139, 11)
 
 
-def test_another_node_waits_for_the_leaders_work_and_writes_its_own_stream(attempt: Attempt) -> None:
-    attempt.prepare("bash", "-c", "echo node $FORGE_NODE_RANK", node_count=2)
+@pytest.mark.parametrize("place_is_made", [False, True])
+def test_another_node_waits_for_the_leaders_work_and_writes_its_own_stream(
+    attempt: Attempt,
+    place_is_made: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    attempt.prepare("bash", "-c", '[ -s "$FORGE_SPEC" ] && echo node $FORGE_NODE_RANK', node_count=2)
+    if place_is_made:
+        (attempt.root / contract.WORK_DIRECTORY).mkdir()
     attempt.environment = {"FORGE_NODE_RANK": "1"}
     follower = attempt.start()
     attempt.environment = {"FORGE_NODE_RANK": "0"}

@@ -20,11 +20,12 @@ from starforge_console.assembly.capsule import (
     load_runner_digest,
     make_folders,
     make_own_folders,
+    make_places,
     write_capsule,
     write_control,
 )
 from starforge_console.assembly.images import AttemptImages
-from starforge_console.assembly.inputs import BoundInput, bind_inputs
+from starforge_console.assembly.inputs import bind_inputs
 from starforge_console.assembly.layout import AttemptLayout, StorageLayout
 from starforge_console.assembly.secrets import AttemptSecrets
 from starforge_console.assembly.tokens import attempt_token
@@ -51,6 +52,7 @@ class AssemblySettings:
         ingest_ca: PEM of the private CA that signed the ingest's certificate; None for a public one, or without TLS.
         secrets: What attempts are given of their owners' secrets.
         images: What the image of a spec means to an attempt.
+        bare_kinds: Kinds of fleets whose machines run jobs without a container.
         usage_period_s: How often runners sample how busy their machine is; None for never.
 
     """
@@ -64,6 +66,7 @@ class AssemblySettings:
     token_key: bytes
     secrets: AttemptSecrets
     images: AttemptImages
+    bare_kinds: frozenset[str] = frozenset()
     usage_period_s: float | None = None
     ingest_ca: str | None = None
 
@@ -145,14 +148,16 @@ class Assembler:
             )
         self._mounted.require()
         self._require_workspace(Digest(spec.spec.workspace.digest))
-        placed = self._place(spec, job, bind_inputs(self._settings.storage, inputs), lost)
         storage = self._settings.storage
+        placed = self._place(spec, job, inputs, lost)
+        nodes = sum(pool.nodes for pool in spec.spec.resources.pools)
         layout = storage.attempt(placed.attempt)
         owner = None if placed.user is None else parse_user(placed.user)
         try:
-            make_folders((*layout.writable(), placed.out), owner)
+            make_folders((*layout.writable(nodes), placed.out), owner)
             make_own_folders(layout.own())
-            digest = write_capsule(layout.capsule, build_capsule(spec, recipe, placed), self._settings.runner)
+            make_places(layout.places(), bare=placed.is_bare)
+            digest = write_capsule(layout.capsule, build_capsule(spec, recipe, placed, storage), self._settings.runner)
             runner = load_runner_digest(layout.capsule)
         except OSError as error:
             raise NodeFault(
@@ -171,10 +176,9 @@ class Assembler:
                 next_step="submit again",
             )
 
-    def _place(
-        self, spec: JobSpec, job: JobInFlight, inputs: Mapping[str, BoundInput], lost: Collection[int]
-    ) -> Placed:
+    def _place(self, spec: JobSpec, job: JobInFlight, inputs: JobInputs, lost: Collection[int]) -> Placed:
         fleet = self._fleets[job.attempt.target.fleet]
+        is_bare = fleet.kind in self._settings.bare_kinds
         uid, gid = self._settings.job_user
         user = {None: f"{uid}:{gid}", IMAGE_USER: None}.get(fleet.user, fleet.user)
         number, storage = job.attempt.number, self._settings.storage
@@ -191,7 +195,8 @@ class Assembler:
             out=storage.outputs(job.id, decide_outputs(number, lost)),
             earlier_out=[one for one in earlier if one.is_dir() and not one.is_symlink()],
             resume_from=self._older_checkpoints(job.attempt.id) if resumes else (),
-            inputs=inputs,
+            inputs=bind_inputs(storage, inputs, is_bare=is_bare),
+            is_bare=is_bare,
         )
 
     def _older_checkpoints(self, attempt: AttemptId) -> Sequence[AttemptLayout]:

@@ -23,7 +23,8 @@ class Placed:
 
     `user` is `uid:gid`, or None for the image's own user. `resume_from` are older attempts that left checkpoints,
     newest first. `out` is where its outputs go, `earlier_out` where those went that it only reads, newest first.
-    `inputs` is where what the job reads beside its workspace lies, by the member of the spec.
+    `inputs` is where what the job reads beside its workspace lies, by the member of the spec. `is_bare`: it runs
+    without a container, and finds everything where it lies.
     """
 
     attempt: AttemptId
@@ -33,13 +34,14 @@ class Placed:
     user: str | None
     ingest: c.Ingest
     out: Path
+    is_bare: bool = False
     usage_period_s: float | None = None
     earlier_out: Sequence[Path] = ()
     resume_from: Sequence[AttemptLayout] = ()
     inputs: Mapping[str, BoundInput] = field(default_factory=dict)
 
 
-def build_capsule(spec: JobSpec, recipe: Recipe, placed: Placed) -> c.Capsule:
+def build_capsule(spec: JobSpec, recipe: Recipe, placed: Placed, storage: StorageLayout) -> c.Capsule:
     """What the runner reads inside the container."""
     version = spec.spec.framework.version
     runtime = recipe.find_version(version) or recipe.runtimes[0]
@@ -62,12 +64,19 @@ def build_capsule(spec: JobSpec, recipe: Recipe, placed: Placed) -> c.Capsule:
         spec=spec.model_dump(mode="json", exclude_none=True),
         plan=plan,
         requirements=c.Requirements(python=runtime.python, modules=modules, gpus=_find_gpus(spec, recipe)),
-        workspace=c.Workspace(WORKSPACE_IN_CONTAINER, spec.spec.workspace.digest),
+        workspace=c.Workspace(_find_workspace(spec, placed, storage), spec.spec.workspace.digest),
         ingest=None if placed.network is Network.NONE else placed.ingest,
         limits=c.Limits(spec.spec.lifecycle.grace_s, spec.spec.lifecycle.max_runtime_s),
-        resume_from=tuple(str(one.checkpoints_mount) for one in placed.resume_from),
+        resume_from=tuple(
+            str(one.checkpoints if placed.is_bare else one.checkpoints_mount) for one in placed.resume_from
+        ),
         usage_period_s=placed.usage_period_s,
     )
+
+
+def _find_workspace(spec: JobSpec, placed: Placed, storage: StorageLayout) -> str:
+    """Where the job finds its packed workspace."""
+    return str(storage.blob(Digest(spec.spec.workspace.digest))) if placed.is_bare else WORKSPACE_IN_CONTAINER
 
 
 def _find_gpus(spec: JobSpec, recipe: Recipe) -> int | None:
@@ -122,6 +131,8 @@ def build_request(
 
 def _build_mounts(spec: JobSpec, placed: Placed, storage: StorageLayout) -> tuple[Mount, ...]:
     """Exactly these: the attempt, the job's outputs, its workspace, older checkpoints, inputs; never more."""
+    if placed.is_bare:
+        return ()
     layout = storage.attempt(placed.attempt)
     workspace = storage.blob(Digest(spec.spec.workspace.digest))
     return (

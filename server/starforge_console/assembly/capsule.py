@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from starforge.contract import capsule as c
@@ -88,6 +88,23 @@ def make_own_folders(folders: Sequence[Path]) -> None:
     for folder in folders:
         _make_folder(folder)
         folder.chmod(_FOLDER_MODE)
+
+
+def make_places(places: Mapping[Path, Path], *, bare: bool) -> None:
+    """Make the places of mounts; for a job on the bare machine, links to what would be mounted there.
+
+    Raises:
+        NodeFault: something else is in such a place.
+
+    """
+    if not bare:
+        make_own_folders(tuple(places))
+        return
+    for place, source in places.items():
+        with contextlib.suppress(FileExistsError):
+            place.symlink_to(source)
+        if not place.is_symlink() or place.readlink() != source:
+            raise NodeFault(f"{place} is no link to {source}", why="a job may have put it there", next_step="remove it")
 
 
 def write_control(path: Path, control: c.ControlFile) -> None:

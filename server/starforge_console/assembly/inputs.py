@@ -41,15 +41,15 @@ class BoundInput:
     path: str
 
 
-def bind_inputs(storage: StorageLayout, inputs: JobInputs) -> dict[str, BoundInput]:
-    """Where each input lies now. Waits for the disk.
+def bind_inputs(storage: StorageLayout, inputs: JobInputs, *, is_bare: bool = False) -> dict[str, BoundInput]:
+    """Where each input lies now, and where the job finds it; a bare one finds it where it lies. Waits for the disk.
 
     Raises:
         LaunchRefused: one cannot be had any more.
         NodeFault: nobody can tell now, or it has to be fetched first.
 
     """
-    return {member: _bind(storage, one) for member, one in inputs.items()}
+    return {member: _bind(storage, one, is_bare) for member, one in inputs.items()}
 
 
 def build_paths(spec: JobSpec, bound: Mapping[str, BoundInput]) -> InputPaths:
@@ -106,14 +106,14 @@ def find_real_path(given: PathInput) -> Path | InputFault:
     return real
 
 
-def _bind(storage: StorageLayout, one: JobInput) -> BoundInput:
+def _bind(storage: StorageLayout, one: JobInput, is_bare: bool) -> BoundInput:  # noqa: FBT001 - a fact of the fleet
     match one:
         case HubInput():
             return _bind_hub(storage, one)
         case PathInput():
             return _bind_path(one)
         case CheckpointInput():
-            return _bind_checkpoint(storage, one)
+            return _bind_checkpoint(storage, one, is_bare)
 
 
 def _bind_path(one: PathInput) -> BoundInput:
@@ -135,7 +135,7 @@ def _bind_hub(storage: StorageLayout, one: HubInput) -> BoundInput:
     return BoundInput({str(snapshot): snapshot}, str(snapshot))
 
 
-def _bind_checkpoint(storage: StorageLayout, one: CheckpointInput) -> BoundInput:
+def _bind_checkpoint(storage: StorageLayout, one: CheckpointInput, is_bare: bool) -> BoundInput:  # noqa: FBT001 - the same
     layout = storage.attempt_number(JobId(one.job), one.attempt)
     folder = layout.checkpoints / one.folder
     # The other job may still run, and it owns what is in the folder that is mounted: a link that it lays there after
@@ -147,5 +147,5 @@ def _bind_checkpoint(storage: StorageLayout, one: CheckpointInput) -> BoundInput
             why=f"{folder} was removed, or replaced by a link",
             next_step="submit again with another checkpoint",
         )
-    mount = layout.checkpoints_mount
+    mount = layout.checkpoints if is_bare else layout.checkpoints_mount
     return BoundInput({str(mount): layout.checkpoints}, str(mount / one.folder))

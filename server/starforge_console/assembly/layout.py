@@ -50,14 +50,19 @@ class AttemptLayout:
         """Where this attempt's container, and whatever goes on from it, sees the checkpoints."""
         return self.root / capsule.CKPT_DIRECTORY
 
-    def writable(self) -> tuple[Path, ...]:
-        """The folders that the attempt alone writes to, each made for its user."""
-        names = (capsule.WORK_DIRECTORY, capsule.SPOOL_DIRECTORY, capsule.node_directory(0), "home")
+    def writable(self, nodes: int = 1) -> tuple[Path, ...]:
+        """The folders that the attempt alone writes to, each made for its user; one is each node's own."""
+        own = (capsule.node_directory(rank) for rank in range(nodes))
+        names = (capsule.WORK_DIRECTORY, capsule.SPOOL_DIRECTORY, *own, "home")
         return (self.root, *(self.root / name for name in names), self.checkpoints)
 
     def own(self) -> tuple[Path, ...]:
-        """The folders that the console alone writes to, and the places of mounts."""
-        return (self.capsule, self.mount.parent, self.mount, self.kept, self.checkpoints_mount)
+        """The folders that the console alone writes to."""
+        return (self.capsule, self.mount.parent, self.kept)
+
+    def places(self) -> dict[Path, Path]:
+        """Where the job looks for folders that lie elsewhere, and where they lie: mounts, or links without them."""
+        return {self.mount: self.capsule, self.checkpoints_mount: self.checkpoints}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from starforge import __version__
+from starforge_console.cli.checks import check
 from starforge_console.cli.group import Commands
 from starforge_console.cli.opening import link_of, open_ledger, read_settings, say
 from starforge_console.cli.quotas import quota
@@ -126,5 +127,5 @@ def explain_exit(files: tuple[str, ...], *, as_json: bool) -> None:
     show_exits(files or ("-",), as_json=as_json)
 
 
-for _command in (token, user, quota, vault, wheelhouse, unit):
+for _command in (check, token, user, quota, vault, wheelhouse, unit):
     main.add_command(_command)

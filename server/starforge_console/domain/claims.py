@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from starforge.containers.spec import decide_share
-from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
+from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView, Target
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import PoolRequest
 from starforge.hardware.series import matches
@@ -26,13 +26,21 @@ def claim_targets(view: FleetView, in_flight: Sequence[JobInFlight]) -> FleetVie
         view = replace(view, nodes=tuple(_mark_unknown(node, unknown) for node in view.nodes))
     for job in in_flight:
         if job.attempt.target.fleet == view.fleet and job.attempt.id not in listed:
-            view = claim(view, job.attempt.target.node, job.attempt.id, job.pools)
+            view = claim(view, job.attempt.target, job.attempt.id, job.pools)
     return view
 
 
-def claim(view: FleetView, node: str, attempt: AttemptId, pools: Sequence[PoolRequest]) -> FleetView:
-    """The view once `attempt` has what it asks for on `node`; which GPUs it gets is the machine's choice."""
-    nodes = tuple(_claim_on(one, attempt, pools) if one.name == node else one for one in view.nodes)
+def claim(view: FleetView, target: Target, attempt: AttemptId, pools: Sequence[PoolRequest]) -> FleetView:
+    """The view once `attempt` has what it asks for at `target`; which GPUs it gets is the machine's choice."""
+    spread = target.spread or ((target.node,),) * len(pools)
+    for pool, names in zip(pools, spread, strict=True):
+        view = claim_pool(view, names, attempt, pool)
+    return view
+
+
+def claim_pool(view: FleetView, names: Collection[str], attempt: AttemptId, pool: PoolRequest) -> FleetView:
+    """The view once `attempt` has on each of the machines `names` what `pool` asks for on one."""
+    nodes = tuple(_claim_on(one, attempt, pool) if one.name in names else one for one in view.nodes)
     return replace(view, nodes=nodes)
 
 
@@ -57,15 +65,12 @@ def _mark_unknown(node: NodeView, unknown: Collection[AttemptId]) -> NodeView:
     return replace(node, gpus=tuple(gpus))
 
 
-def _claim_on(node: NodeView, attempt: AttemptId, pools: Sequence[PoolRequest]) -> NodeView:
-    gpus, cpus, memory_bytes = node.gpus, 0.0, 0
-    for pool in pools:
-        gpus = _take(gpus, attempt, pool)
-        # Where GPUs are not known, a default share counts as the largest that it could be.
-        share = decide_share(pool, node.cpus, node.memory_bytes, len(node.gpus))
-        cpus += share.cpus
-        memory_bytes += share.memory_bytes
-    return replace(node, gpus=gpus, held={**node.held, attempt: (cpus, memory_bytes)})
+def _claim_on(node: NodeView, attempt: AttemptId, pool: PoolRequest) -> NodeView:
+    # Where GPUs are not known, a default share counts as the largest that it could be.
+    share = decide_share(pool, node.cpus, node.memory_bytes, len(node.gpus))
+    cpus, memory_bytes = node.held.get(attempt, (0.0, 0))
+    held = (cpus + share.cpus, memory_bytes + share.memory_bytes)
+    return replace(node, gpus=_take(node.gpus, attempt, pool), held={**node.held, attempt: held})
 
 
 def _take(gpus: tuple[GpuView, ...], attempt: AttemptId, pool: PoolRequest) -> tuple[GpuView, ...]:

@@ -16,7 +16,7 @@ from starforge.contract.capsule import (
     EXIT_UNRECORDED,
     ExitRecord,
 )
-from starforge.contract.observation import Exit
+from starforge.contract.observation import EndCause, Exit
 from starforge.contract.states import FREE_OF_CHARGE, DesiredState, Reason
 from starforge.said.sentence import say
 from starforge_console.domain.wishes import confirmed_end
@@ -88,6 +88,7 @@ def explain_exit(evidence: ExitEvidence) -> ExitReason:
     return (
         _after_our_wish(evidence)
         or _ended_at_the_limit(evidence)
+        or _by_the_backend(evidence)
         or _lost_exit(evidence)
         or _zero(evidence)
         or _port_taken(evidence)
@@ -126,6 +127,19 @@ def _ended_at_the_limit(evidence: ExitEvidence) -> ExitReason | None:
     if record is not None and record.code == 0 and (record.complete or record.term_received_at is None):
         return None
     return _reason(evidence, Reason.MAX_RUNTIME, Category.STOPPED, say("exit.limit_by_backend"))
+
+
+def _by_the_backend(evidence: ExitEvidence) -> ExitReason | None:
+    """What the backend ended it for says more than any code: a job may trap its TERM and exit with 0."""
+    match evidence.engine.cause if evidence.engine is not None else None:
+        case EndCause.TIME_LIMIT:
+            return _reason(evidence, Reason.MAX_RUNTIME, Category.STOPPED, say("exit.limit_by_backend"))
+        case EndCause.PREEMPTED:
+            return _reason(evidence, Reason.PREEMPTED, Category.INFRASTRUCTURE, say("exit.preempted"))
+        case EndCause.NODE_FAILED:
+            return _reason(evidence, Reason.INTERRUPTED, Category.INFRASTRUCTURE, say("exit.node_failed"))
+        case None:
+            return None
 
 
 def _lost_exit(evidence: ExitEvidence) -> ExitReason | None:

@@ -27,9 +27,13 @@ from starforge.contract.ids import AttemptId, job_of
 from starforge.contract.launch import PoolRequest
 from starforge.hardware.series import matches
 from starforge.said.sentence import say, say_list
+from starforge_console.domain.claims import claim_pool
 
 ONE_NODE: Final = Capabilities(multi_node=False, pools=False, live_logs=True)
 """What a fleet can do whose jobs fit one machine each."""
+
+SEVERAL_NODES: Final = Capabilities(multi_node=True, pools=True, live_logs=False)
+"""What a cluster can do, whose own scheduler starts a job on several machines at once."""
 
 _HOLDERS_NAMED: Final = 5
 _SMALL_FLEET: Final = 3
@@ -86,6 +90,27 @@ def place_on_one_node(ask: PlacementAsk, view: FleetView) -> Target | NoRoom:
         best = min(able, key=lambda node: (-_count_free(pool, node), node.name))
         return Target(fleet=view.fleet, node=best.name, name=name_container(ask.attempt))
     return NoRoom(per_node=reasons, never=bool(decide_fit(ask.pools, view, ONE_NODE).never))
+
+
+def place_on_nodes(ask: PlacementAsk, view: FleetView) -> Target | NoRoom:
+    """Machines for every pool of `ask`, or why they do not suffice.
+
+    As on one node, those with most fitting GPUs free come first. What one pool takes, the next does not find, and the
+    one with most GPUs a machine chooses first; a pool has each of its machines once.
+    """
+    left = view
+    spread: list[tuple[str, ...]] = [()] * len(ask.pools)
+    for number, pool in sorted(enumerate(ask.pools), key=lambda one: -one[1].gpus_per_node):
+        reasons = {node.name: _find_reason(pool, node, names_jobs=False) for node in left.nodes}
+        able = [node for node in left.nodes if not reasons[node.name]]
+        if len(able) < pool.nodes:
+            few = say("room.few_nodes", able=len(able), nodes=pool.nodes, pool=pool.name)
+            never = decide_fit(ask.pools, view, SEVERAL_NODES).never
+            return NoRoom(per_node={name: why or few for name, why in reasons.items()}, never=bool(never))
+        able.sort(key=lambda node: (-_count_free(pool, node), node.name))
+        spread[number] = tuple(node.name for node in able[: pool.nodes])
+        left = claim_pool(left, spread[number], ask.attempt, pool)
+    return Target(fleet=view.fleet, node=spread[0][0], name=name_container(ask.attempt), spread=tuple(spread))
 
 
 def decide_fit(pools: Sequence[PoolRequest], view: FleetView | None, capabilities: Capabilities) -> Fit:

@@ -215,7 +215,7 @@ class _Room:
     def _start(self, job: QueuedJob, ask: _Ask, target: Target) -> Start:
         fleet, view = target.fleet, self._views[target.fleet]
         passed = self._promises[fleet].list_passed(ask, view, target.node)
-        self._views[fleet] = claim(view, target.node, ask.attempt, job.pools)
+        self._views[fleet] = claim(view, target, ask.attempt, job.pools)
         self._promises[fleet].note_start(target.node, ask.attempt, self._end_of(job))
         self._usage.take(job.user_id, job.id, count_gpus(job.pools))
         for head in passed:
@@ -287,7 +287,7 @@ class _Room:
             if isinstance(answer, NoRoom):
                 return answer, view
             # Of the whole fleet: a machine that is left out here may be the one that was promised.
-            after = claim(self._views[view.fleet], answer.node, ask.attempt, job.pools)
+            after = claim(self._views[view.fleet], answer, ask.attempt, job.pools)
             promises = self._promises[view.fleet]
             delayed = promises.find_delayed(after, answer.node, ask.attempt, self._end_of(job))
             if delayed is None:

@@ -74,8 +74,10 @@ class ServedFleets(Mapping[str, Executor]):
         check_job_user(fleet.user)
         if not self._running:
             raise Unavailable(say("form.still_starting"), next_step=say("form.in_a_moment"))
-        if fleet.kind == FleetKind.LOCAL and any(one.kind == fleet.kind for one in self._fleets.values()):
-            raise Conflict(say("form.one_host_fleet"), next_step=say("form.one_host_fleet_next"))
+        if fleet.kind != FleetKind.NODE and any(one.kind == fleet.kind for one in self._fleets.values()):
+            of_host = fleet.kind == FleetKind.LOCAL
+            what = say("form.one_host_fleet") if of_host else say("form.one_cluster")
+            raise Conflict(what, next_step=say("form.one_host_fleet_next"))
         executor = self._build(fleet)
         told = say("did.fleet_made", fleet=fleet.name, kind=fleet.kind)
         await self._ledger.write(audited(lambda c: add_fleet(c, fleet, self._clock.now()), told))
@@ -123,7 +125,9 @@ def build_fleet(name: str, kind: str, network: str = Network.BRIDGE.value, user:
             say("form.no_network", network=f"{network!r:.80}"),
             next_step=say("form.choose_of", options=", ".join(networks)),
         )
-    return Fleet(name=name, kind=kind, network=Network(network), user=user)
+    # A cluster's jobs run on its machines, whose network they have.
+    found = Network.HOST if kind == FleetKind.SLURM else Network(network)
+    return Fleet(name=name, kind=kind, network=found, user=user)
 
 
 def check_fleet_name(name: str) -> None:

@@ -1,10 +1,11 @@
 """The console's settings: read from the environment once, checked, and passed in."""
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 
@@ -12,10 +13,11 @@ from starforge.containers.settings import GpuRuntime, find_secrets_root
 from starforge.contract.launch import Secret
 from starforge_console.errors import SettingsError
 from starforge_console.settings.database import DatabaseSettings
-from starforge_console.settings.group import Group
+from starforge_console.settings.group import AbsolutePath, Group, require_absolute
 from starforge_console.settings.oidc import OidcSettings
 from starforge_console.settings.registries import RegistrySettings
 from starforge_console.settings.retention import RetentionSettings
+from starforge_console.settings.slurm import SlurmSettings
 from starforge_console.settings.webhooks import WebhookSettings
 
 LOG_MAX_BYTES: Final = 2 << 30
@@ -31,18 +33,12 @@ class FleetKind(StrEnum):
 
     LOCAL = "local"
     NODE = "node"
-
-
-def _absolute(path: Path) -> Path:
-    if not path.is_absolute():
-        message = "must be an absolute path"
-        raise ValueError(message)
-    return path
+    SLURM = "slurm"
 
 
 def _absolute_paths(text: str) -> str:
     for path in text.split(":") if text else ():
-        _absolute(Path(path))
+        require_absolute(Path(path))
         if Path(path) == Path("/") or ".." in Path(path).parts:
             message = f"must be folders below /, without '..', and {path!r} is none"
             raise ValueError(message)
@@ -54,9 +50,6 @@ def _read_alias(kind: object) -> object:
     return FleetKind.NODE if kind == "agent" else kind
 
 
-AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
-
-
 def _default_state_dir() -> Path:
     """`/var/lib/starforge` for root, else `~/.starforge-console`."""
     return Path("/var/lib/starforge") if os.geteuid() == 0 else Path.home() / ".starforge-console"
@@ -65,9 +58,6 @@ def _default_state_dir() -> Path:
 def _default_storage_root() -> Path | None:
     """None for root, who must set it; else `~/.starforge-storage`."""
     return None if os.geteuid() == 0 else Path.home() / ".starforge-storage"
-
-
-SettingsT = TypeVar("SettingsT", bound=Group)
 
 
 class PathSettings(DatabaseSettings):
@@ -260,14 +250,15 @@ class ConsoleSettings:
     paths: PathSettings
     http: HttpSettings
     local: LocalSettings
-    policy: PolicySettings
-    log: LogSettings = field(default_factory=LogSettings)
     node: NodeSettings = field(default_factory=NodeSettings)
+    slurm: SlurmSettings = field(default_factory=SlurmSettings)
     hub: HubSettings = field(default_factory=HubSettings)
     registry: RegistrySettings = field(default_factory=RegistrySettings)
+    policy: PolicySettings
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     webhooks: WebhookSettings = field(default_factory=WebhookSettings)
     oidc: OidcSettings = field(default_factory=OidcSettings)
+    log: LogSettings = field(default_factory=LogSettings)
 
     @property
     def data_roots(self) -> tuple[Path, ...]:
@@ -283,19 +274,8 @@ class ConsoleSettings:
         return self.paths.storage_root
 
 
-GROUPS = (
-    PathSettings,
-    HttpSettings,
-    LocalSettings,
-    NodeSettings,
-    HubSettings,
-    RegistrySettings,
-    PolicySettings,
-    RetentionSettings,
-    WebhookSettings,
-    OidcSettings,
-    LogSettings,
-)
+_GROUPS: Final[Mapping[str, type[Group]]] = {one.name: cast("type[Group]", one.type) for one in fields(ConsoleSettings)}
+GROUPS: Final = tuple(_GROUPS.values())
 
 
 def load_settings() -> ConsoleSettings:
@@ -306,33 +286,14 @@ def load_settings() -> ConsoleSettings:
 
     """
     faults: list[str] = []
-    paths, http = _load_group(PathSettings, faults), _load_group(HttpSettings, faults)
-    local, policy = _load_group(LocalSettings, faults), _load_group(PolicySettings, faults)
-    log, node = _load_group(LogSettings, faults), _load_group(NodeSettings, faults)
-    hub, registry = _load_group(HubSettings, faults), _load_group(RegistrySettings, faults)
-    retention, webhooks = _load_group(RetentionSettings, faults), _load_group(WebhookSettings, faults)
-    oidc = _load_group(OidcSettings, faults)
-    if faults or not (
-        paths and http and local and policy and log and node and hub and registry and retention and webhooks and oidc
-    ):
+    loaded = {name: _load_group(group, faults) for name, group in _GROUPS.items()}
+    if faults:
         raise SettingsError(
             f"{len(faults)} settings cannot be used" if len(faults) != 1 else "a setting cannot be used",
             why="; ".join(faults),
             next_step="correct what is listed and start again",
         )
-    settings = ConsoleSettings(
-        paths=paths,
-        http=http,
-        local=local,
-        policy=policy,
-        log=log,
-        node=node,
-        hub=hub,
-        registry=registry,
-        retention=retention,
-        webhooks=webhooks,
-        oidc=oidc,
-    )
+    settings = ConsoleSettings(**cast("Any", loaded))
     if settings.paths.storage_root is None:
         raise _no_storage_root()
     state, storage = settings.paths.console_state_dir, settings.paths.storage_root
@@ -374,7 +335,7 @@ def unknown_names(environment: dict[str, str]) -> list[str]:
     return sorted(name for name in environment if name.startswith("FORGE_") and name not in known)
 
 
-def _load_group(group: type[SettingsT], faults: list[str]) -> SettingsT | None:
+def _load_group(group: type[Group], faults: list[str]) -> Group | None:
     try:
         return group()
     except ValidationError as error:

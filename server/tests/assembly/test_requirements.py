@@ -11,6 +11,7 @@ from starforge.contract.jobspec import parse_jobspec
 from starforge.contract.launch import Network
 from starforge.recipes.catalog import load_method
 from starforge_console.assembly.build import Placed, build_capsule
+from starforge_console.assembly.layout import StorageLayout
 
 PLACED = Placed(
     attempt=ATTEMPT,
@@ -37,7 +38,7 @@ def requirements_of(method: str, *pools: dict[str, Any]) -> Requirements:
     }
     submitted: dict[str, Any] = {**SPEC, "spec": {**SPEC["spec"], **members}}
     spec = parse_jobspec(submitted)
-    return build_capsule(spec, recipe, PLACED).requirements
+    return build_capsule(spec, recipe, PLACED, StorageLayout(Path("/storage"))).requirements
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ class Fleet:
             job, attempt, target, passed = decision
             starts.append(decision)
             assert count_free(self.view, target.node, job) >= job.pools[0].gpus_per_node, "GPUs given away twice"
-            self.view = claim(self.view, target.node, attempt, job.pools)
+            self.view = claim(self.view, target, attempt, job.pools)
             bound = float("inf") if job.lasts_s is None else job.lasts_s
             self.running[attempt] = (job, target.node, self.now + min(bound, lasts_s(job)), self.now + bound)
             del self.queue[job.id]

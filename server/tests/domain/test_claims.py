@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.tests.domain.test_reconcile import job
-from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
+from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView, Target
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import PoolRequest
 from starforge_console.domain.claims import claim, claim_targets
@@ -38,7 +38,7 @@ def free(node: NodeView) -> int:
 
 def test_a_claim_takes_gpus_cpus_and_memory_of_its_machine_alone() -> None:
     view = build_view(build_node("n1", GpuState.FREE, GpuState.FREE), build_node("n2", GpuState.FREE))
-    first, second = claim(view, "n1", A1, ask()).nodes
+    first, second = claim(view, Target(fleet="gpu", node="n1", name="x"), A1, ask()).nodes
     assert [(gpu.state, gpu.attempt) for gpu in first.gpus] == [(GpuState.HELD, A1), (GpuState.FREE, None)]
     assert first.held == {A1: (2.0, 1 << 30)}
     assert second == view.nodes[1]
@@ -50,7 +50,7 @@ def test_a_claim_passes_over_gpus_that_are_of_another_series_or_not_free() -> No
     mixed = dataclasses.replace(
         node, gpus=(dataclasses.replace(node.gpus[3], index=9, uuid="other", series="h200"), *node.gpus)
     )
-    (claimed,) = claim(build_view(mixed), "n1", A1, ask(1, "h100")).nodes
+    (claimed,) = claim(build_view(mixed), Target(fleet="gpu", node="n1", name="x"), A1, ask(1, "h100")).nodes
     changed = [gpu.uuid for gpu in claimed.gpus if gpu.attempt == A1]
     assert changed == ["GPU-n1-3"]
 
@@ -77,7 +77,7 @@ def test_a_claim_never_takes_more_than_it_asks_for_nor_what_is_not_free(
     states: list[GpuState], wanted: int, series: str | None
 ) -> None:
     node = build_node("n1", *states)
-    (after,) = claim(build_view(node), "n1", A1, ask(wanted, series)).nodes
+    (after,) = claim(build_view(node), Target(fleet="gpu", node="n1", name="x"), A1, ask(wanted, series)).nodes
     fitting = free(node) if series in {None, "h100"} else 0
     assert free(node) - free(after) == min(wanted, fitting)
     assert [gpu.uuid for gpu in after.gpus] == [gpu.uuid for gpu in sorted(node.gpus, key=lambda one: one.index)]
@@ -88,6 +88,6 @@ def test_a_claim_never_takes_more_than_it_asks_for_nor_what_is_not_free(
 def test_a_claim_on_unknown_gpus_takes_the_most_that_its_default_share_could_be() -> None:
     blind = dataclasses.replace(build_node("n1"), gpus_unknown="nvidia-smi hangs")
     pool = PoolRequest(name="main", nodes=1, gpus_per_node=1)
-    (claimed,) = claim(build_view(blind), "n1", A1, (pool,)).nodes
+    (claimed,) = claim(build_view(blind), Target(fleet="gpu", node="n1", name="x"), A1, (pool,)).nodes
     assert claimed.gpus_unknown == "nvidia-smi hangs"
     assert claimed.held[A1][0] == 0.9 * blind.cpus

@@ -7,7 +7,7 @@ from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView, 
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import PoolRequest
 from starforge_console.domain.claims import claim
-from starforge_console.domain.placement import ONE_NODE, Fit, decide_fit, place_on_one_node
+from starforge_console.domain.placement import ONE_NODE, Fit, decide_fit, place_on_nodes, place_on_one_node
 
 GIB = 1024**3
 OTHER = AttemptId("jabcdefghi-1-000000")
@@ -77,7 +77,7 @@ def test_a_family_is_met_by_each_of_its_forms_and_on_one_machine_by_several_toge
     assert find_node(ask(2, series="h100-sxm"), fleet(sxm, pcie)) == "a"
     mixed = replace(sxm, gpus=(*sxm.gpus, *pcie.gpus))
     assert find_node(ask(6, series="h100"), fleet(mixed)) == "a"
-    (claimed,) = claim(fleet(mixed), "a", THIS, ask(6, series="h100").pools).nodes
+    (claimed,) = claim(fleet(mixed), Target(fleet="gpu", node="a", name="x"), THIS, ask(6, series="h100").pools).nodes
     assert all(gpu.attempt == THIS for gpu in claimed.gpus)
 
 
@@ -231,3 +231,56 @@ def test_whatever_is_chosen_has_room_and_none_has_more(machines: list[tuple[int,
         assert set(answer.per_node) == set(free)
     else:
         assert free[answer.node] == max(free.values()) >= wanted
+
+
+def pool(name: str, nodes: int, gpus: int, series: str | None = None) -> PoolRequest:
+    return PoolRequest(name=name, nodes=nodes, gpus_per_node=gpus, series=series)
+
+
+def spread(wish: Ask, view: FleetView) -> tuple[tuple[str, ...], ...]:
+    placed = place_on_nodes(wish, view)
+    assert isinstance(placed, Target), placed
+    assert placed.node == placed.spread[0][0]
+    return placed.spread
+
+
+def test_a_pool_of_several_machines_has_each_once_and_those_with_most_free_first() -> None:
+    view = fleet(node("a", 4, 4), node("b", 8), node("c", 8), node("d", 2))
+    assert spread(ask(2, nodes=3), view) == (("b", "c", "a"),)
+
+
+def test_pools_take_nothing_from_one_another_and_the_largest_chooses_first() -> None:
+    view = fleet(node("a", 8), node("b", 2))
+    both = Ask((pool("reward", 1, 1), pool("train", 1, 8)))
+    assert spread(both, view) == (("b",), ("a",))
+    assert spread(Ask((pool("x", 1, 4), pool("y", 1, 4))), fleet(node("a", 8))) == (("a",), ("a",))
+
+
+def test_too_few_machines_are_told_of_each_and_never_only_where_no_ending_helps() -> None:
+    view = fleet(node("a", 8), node("b", 0, 8))
+    answer = place_on_nodes(ask(8, nodes=2), view)
+    assert isinstance(answer, NoRoom)
+    assert not answer.never
+    assert answer.per_node["a"] == "has room, and only 1 of the 2 machines that pool main needs do"
+    assert "0 of 8" in answer.per_node["b"]
+    answer = place_on_nodes(ask(8, nodes=3), view)
+    assert isinstance(answer, NoRoom)
+    assert answer.never
+
+
+def test_what_a_job_of_several_machines_takes_is_found_on_none_of_them() -> None:
+    view = fleet(node("a", 8), node("b", 8), node("c", 8))
+    wish = Ask((pool("train", 2, 8), pool("reward", 1, 4)))
+    target = place_on_nodes(wish, view)
+    assert isinstance(target, Target)
+    after = claim(view, target, THIS, wish.pools)
+    free = [sum(gpu.state is GpuState.FREE for gpu in one.gpus) for one in after.nodes]
+    assert free == [0, 0, 4]
+    assert all(THIS in one.held for one in after.nodes)
+
+
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=5), st.integers(1, 4), st.integers(0, 8))
+def test_several_machines_are_found_exactly_where_enough_have_room(free: list[int], nodes: int, gpus: int) -> None:
+    view = fleet(*(node(f"n{number}", some, 8 - some) for number, some in enumerate(free)))
+    able = sum(some >= gpus for some in free)
+    assert isinstance(place_on_nodes(ask(gpus, nodes=nodes, cpus=1.0, memory_bytes=1), view), Target) == (able >= nodes)

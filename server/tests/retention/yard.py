@@ -56,7 +56,7 @@ class Yard:
         attempt = ledger.write_now(lambda c: take(c, job, now=now)).attempt.id
         ledger.write_now(lambda c: apply(c, job, Reason.LAUNCHED, Reason.STARTED, now=now))
         layout = self.layout(attempt)
-        for folder in (*layout.writable(), *layout.own()):
+        for folder in (*layout.writable(), *layout.own(), *layout.places()):
             folder.mkdir(parents=True, exist_ok=True)
         (layout.root / "work" / "train.py").write_text("print()")
         (layout.root / "home" / "cache").write_text("cached")

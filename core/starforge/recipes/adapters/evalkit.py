@@ -47,6 +47,8 @@ def build_plan(inputs: PlanInputs) -> Plan:
 
 
 def _build_launcher(inputs: PlanInputs) -> tuple[str, ...]:
+    if inputs.nodes > 1:
+        raise LaunchRefused(f"{inputs.recipe.name} evaluates on one node", next_step="choose a profile of one node")
     copies = _count_copies(inputs)
     module = inputs.recipe.entry.value
     if copies == 1:

@@ -13,8 +13,9 @@ from starforge.recipes.adapters.settings_file import dump_float, dump_settings, 
 
 SETTINGS_FILE: Final = "starforge-run/trl.yaml"
 
-PORTS: Final = {"MASTER_PORT": 0}
-"""Where vLLM in the Trainer's own process meets its like, else at one fixed port; torchrun finds a free one itself."""
+PORTS: Final = {"MASTER_PORT": 0, "PET_MASTER_PORT": 1}
+"""Where vLLM in the Trainer's own process meets its like, else at one fixed port; and where the nodes of a job meet:
+on a single one torchrun finds a free port itself."""
 
 _FILE_SUFFIXES: Final = (".jsonl", ".json", ".parquet", ".csv", ".txt", ".arrow")
 _PACKED_SUFFIXES: Final = (".gz", ".zst", ".xz", ".bz2")
@@ -70,10 +71,12 @@ def count_processes(inputs: PlanInputs) -> int:
 def _build_launcher(inputs: PlanInputs) -> tuple[str, ...]:
     processes = count_processes(inputs)
     script = ("-m", inputs.recipe.entry.value)
-    if processes == 1 and inputs.gpus_per_node <= 1:
+    if processes == 1 and inputs.gpus_per_node <= 1 and inputs.nodes == 1:
         return (PLACE_PYTHON, *script)
     # Under torchrun even for a single process of several GPUs: alone, the Trainer would spread over all it sees.
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes))
+    # Of several nodes each reads in its environment how many they are and which one leads.
+    alone = ("--standalone",) if inputs.nodes == 1 else ()
+    launcher = ("-m", "torch.distributed.run", *alone, "--nproc_per_node", str(processes))
     return (PLACE_PYTHON, *launcher, *script)
 
 

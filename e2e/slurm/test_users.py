@@ -1,0 +1,89 @@
+"""Who a job is in the cluster, and how the console is known to it."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from e2e.support.slurm_lab import USERS, SlurmLab
+from server.tests.executors.conformance import SECRET, run
+from server.tests.executors.on_engine import COUNTS
+from server.tests.executors.slurm.on_slurm import ADA, SlurmHarness, ready_lab, slurm_harness
+from starforge.contract.launch import LaunchRequest, Mount, Secret
+from starforge.contract.observation import Phase
+from starforge.errors import LaunchRefused
+from starforge_console.executors.slurm.settings import StaticToken, TokenFile, TokenSource, UnixUser
+
+pytestmark = pytest.mark.slurm
+BOB = UnixUser("bob", USERS["bob"], USERS["bob"])
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[SlurmLab]:
+    with ready_lab() as lab:
+        yield lab
+
+
+async def run_whole(harness: SlurmHarness, request: LaunchRequest) -> None:
+    """From launch to cleanup, all of which asks as somebody."""
+    await harness.launch(request)
+    await harness.settle(request.attempt, Phase.RUNNING)
+    await harness.executor.stop(request.attempt, 5)
+    ended = await harness.settle(request.attempt, Phase.EXITED)
+    assert ended.exit is not None
+    await harness.executor.cleanup(request.attempt)
+
+
+def read(request: LaunchRequest, name: str) -> str:
+    return Path(request.workdir, name).read_text().strip()
+
+
+def test_a_job_runs_as_its_submitters_own_user(lab: SlurmLab, tmp_path: Path) -> None:
+    with slurm_harness(lab, tmp_path, submitters={"robert": BOB}) as harness:
+
+        async def scenario() -> None:
+            request = harness.make_request(
+                script=f"id -u >who; cat $FORGE_SECRETS_DIR/TOKEN >secret; {COUNTS}", secret=SECRET
+            )
+            os.chown(request.workdir, BOB.uid, BOB.gid)
+            await run_whole(harness, replace(request, user=f"{BOB.uid}:{BOB.gid}"))
+            assert (read(request, "who"), read(request, "secret")) == (str(BOB.uid), SECRET)
+            stranger = harness.make_request()
+            with pytest.raises(LaunchRefused, match=f"no user of the cluster is known for {ADA}"):
+                await harness.launch(stranger)
+
+        run(harness, scenario())
+
+
+@pytest.mark.parametrize("kind", ["static", "file"])
+def test_a_token_may_be_given_or_lie_in_a_file(lab: SlurmLab, tmp_path: Path, kind: str) -> None:
+    token = lab.make_token("ada")
+    (tmp_path / "token").write_text(f"SLURM_JWT={token}\n")
+    source: TokenSource = StaticToken(Secret(token)) if kind == "static" else TokenFile(tmp_path / "token")
+    with slurm_harness(lab, tmp_path, token=source) as harness:
+        run(harness, run_whole(harness, harness.make_request()))
+
+
+def test_a_socket_of_the_users_own_daemon_needs_no_token(lab: SlurmLab, tmp_path: Path) -> None:
+    with slurm_harness(lab, tmp_path) as harness, lab.short_folder() as short:
+        os.chown(short, USERS["ada"], USERS["ada"])
+        with lab.local_rest(short / "r.sock", "ada") as url:
+            harness.executor = harness.open(url=url, token=None)
+            run(harness, run_whole(harness, harness.make_request()))
+
+
+def test_what_a_container_would_mount_is_linked_where_there_is_none(lab: SlurmLab, tmp_path: Path) -> None:
+    with slurm_harness(lab, tmp_path) as harness:
+        request = harness.make_request(script=f"cat data/it >seen; {COUNTS}")
+        source, place = tmp_path / "elsewhere", Path(request.workdir, "data")
+        source.mkdir(mode=0o755)
+        (source / "it").write_text("found")
+        place.mkdir()
+
+        async def scenario() -> None:
+            await run_whole(harness, replace(request, mounts=(Mount(str(source), str(place), read_only=True),)))
+            assert read(request, "seen") == "found"
+
+        run(harness, scenario())

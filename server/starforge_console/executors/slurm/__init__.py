@@ -1,0 +1,1 @@
+"""The fleet kind `slurm`: jobs of a Slurm cluster, asked by its REST daemon."""

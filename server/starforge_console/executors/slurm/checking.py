@@ -1,0 +1,78 @@
+"""Whether a cluster can be used as it is set: what an administrator asks before jobs are sent to it."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from starforge_console.executors.slurm.cluster import Cluster, Picture
+from starforge_console.executors.slurm.records import Launches
+from starforge_console.executors.slurm.settings import SlurmSettings
+
+_NAMED: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterReport:
+    """What was found.
+
+    Attributes:
+        version: The version of the REST API that is spoken.
+        accounting: That of its accounting routes; empty where there are none: then a job that Slurm has forgotten
+            before its end was seen is `Gone`.
+        max_time_s: The partition's limit; None for none.
+        nodes: How many the partition has; `accepting` of them take jobs now.
+        gpus: How many of each series; those of unknown types stand under an empty name.
+        warnings: What lets jobs wait or fail.
+
+    """
+
+    version: str
+    accounting: str
+    partition: str
+    max_time_s: float | None
+    nodes: int
+    accepting: int
+    gpus: Mapping[str, int]
+    warnings: tuple[str, ...]
+
+
+async def check_cluster(settings: SlurmSettings, series_of: Callable[[str], str | None]) -> ClusterReport:
+    """Ask the cluster as the executor does; nothing is submitted or kept. Raises BackendUnreachable."""
+    with tempfile.TemporaryDirectory() as folder:
+        alone = replace(settings, state_dir=Path(folder))
+        cluster = Cluster(alone, Launches(alone.state_dir), series_of)
+        try:
+            dialect = await cluster.rest.negotiate()
+            picture = await cluster.load()
+        finally:
+            await cluster.rest.close()
+    view = picture.view
+    gpus = Counter(gpu.series or "" for node in view.nodes for gpu in node.gpus)
+    return ClusterReport(
+        version=dialect.version,
+        accounting=dialect.accounting,
+        partition=picture.partition.name,
+        max_time_s=picture.partition.max_time_s,
+        nodes=len(view.nodes),
+        accepting=sum(node.accepts for node in view.nodes),
+        gpus=dict(sorted(gpus.items())),
+        warnings=tuple(_find_warnings(settings, picture)),
+    )
+
+
+def _find_warnings(settings: SlurmSettings, picture: Picture) -> list[str]:
+    nodes = picture.view.nodes
+    found = [f"node {node.name} takes no jobs: {node.why_not}" for node in nodes if not node.accepts]
+    nameless = sorted({gpu.name for node in nodes for gpu in node.gpus if gpu.series is None})
+    if nameless:
+        found.append(
+            f"nobody knows the series of {', '.join(nameless[:_NAMED])}: name it in FORGE_SLURM_GRES, as in"
+            " h200=gpu:h200, or on the administration page"
+        )
+    missing = sorted(set(settings.gres) - {gpu.series for node in nodes for gpu in node.gpus})
+    if missing:
+        found.append(f"FORGE_SLURM_GRES names {', '.join(missing)}, and no node of the partition has such GPUs")
+    return found if nodes else ["the partition has no nodes"]

@@ -1,0 +1,87 @@
+"""What the console must remember of attempts that Slurm forgets: launches, ends, fences; durable, a file an attempt."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from starforge.containers.records import Fences, list_attempts, make_private, write_durably
+from starforge.contract.ids import AttemptId
+from starforge.contract.launch import PoolRequest
+from starforge.contract.observation import Seen
+from starforge.errors import NodeFault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A launch that may have reached Slurm.
+
+    Attributes:
+        user: The cluster's user that it was submitted as.
+        job_id: Slurm's id, once its reply came or the job was found.
+        end: What was seen of its end.
+        is_removed: It was cleaned up: what Slurm still tells of it counts no more.
+
+    """
+
+    attempt: AttemptId
+    user: str
+    workdir: str
+    pools: tuple[PoolRequest, ...]
+    job_id: int | None = None
+    end: Seen | None = None
+    is_removed: bool = False
+
+
+class Launches:
+    """Every launch of this fleet that was not forgotten."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._folder = make_private(state_dir / "launches")
+        self._known: dict[AttemptId, Launch] = {attempt: self._load(attempt) for attempt in list_attempts(self._folder)}
+
+    def write(self, launch: Launch) -> None:
+        """Remember it; it holds once this returns, also after a power cut. Raises NodeFault."""
+        write_durably(self._folder / launch.attempt, msgspec.json.encode(_to_document(launch)))
+        self._known[launch.attempt] = launch
+
+    def change(self, launch: Launch, **changes: Any) -> Launch:  # noqa: ANN401 - fields of a Launch
+        """Remember what became of it, if that is news. Raises NodeFault."""
+        changed = replace(launch, **changes)
+        if changed != launch:
+            self.write(changed)
+        return changed
+
+    def find(self, attempt: AttemptId) -> Launch | None:
+        """What is remembered of it."""
+        return self._known.get(attempt)
+
+    def all(self) -> Mapping[AttemptId, Launch]:
+        """Everything that is remembered."""
+        return dict(self._known)
+
+    def forget(self, attempt: AttemptId) -> None:
+        """Remember it no more."""
+        self._known.pop(attempt, None)
+        (self._folder / attempt).unlink(missing_ok=True)
+
+    def _load(self, attempt: AttemptId) -> Launch:
+        path = self._folder / attempt
+        try:
+            return msgspec.convert(json.loads(path.read_bytes()), Launch)
+        except (ValueError, msgspec.ValidationError) as error:
+            raise NodeFault(
+                f"what is remembered of the launch of {attempt} cannot be read",
+                why=f"{path}: {error}",
+                next_step="run the release that wrote it, or restore the file",
+            ) from error
+
+
+def _to_document(launch: Launch) -> Any:  # noqa: ANN401 - what msgspec makes of a dataclass
+    return msgspec.to_builtins(launch)
+
+
+__all__ = ["Fences", "Launch", "Launches"]

@@ -1,0 +1,69 @@
+"""The tokens that calls carry: given, read from a file, or signed with the cluster's key and renewed in time."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from starforge.contract.launch import Secret
+from starforge.said.sentence import say
+from starforge_console.executors.slurm.replies import SlurmSilent
+from starforge_console.executors.slurm.settings import SigningKey, StaticToken, TokenFile, TokenSource
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    token: Secret
+    renew_at: float
+
+
+class Tokens:
+    """The token of each user, as the settings say where it comes from."""
+
+    def __init__(self, source: TokenSource, now: Callable[[], float] = time.time) -> None:
+        """`now` is the clock that the cluster's machines keep, in Unix seconds."""
+        self._source = source
+        self._now = now
+        self._made: dict[str, _Made] = {}
+
+    def load(self, user: str) -> Secret | None:
+        """The token for `user`; None where the daemon needs none. Raises SlurmSilent when it cannot be had."""
+        source = self._source
+        match source:
+            case None:
+                return None
+            case StaticToken():
+                return source.token
+            case TokenFile():
+                return Secret(_read(source.path.read_text, str(source.path)).strip().removeprefix("SLURM_JWT="))
+            case SigningKey():
+                return self._find_fresh(user) or self._sign(source, user)
+
+    def forget(self) -> None:
+        """Make the next ones anew: what was made is refused."""
+        self._made.clear()
+
+    def _find_fresh(self, user: str) -> Secret | None:
+        made = self._made.get(user)
+        return made.token if made is not None and self._now() < made.renew_at else None
+
+    def _sign(self, source: SigningKey, user: str) -> Secret:
+        from joserfc import jwk, jwt  # noqa: PLC0415 - brings in all of cryptography
+
+        now = int(self._now())
+        key = jwk.OctKey.import_key(_read(source.path.read_bytes, str(source.path)))
+        claims = {"iat": now, "exp": now + int(source.lifetime_s), "sun": user}
+        token = Secret(jwt.encode({"alg": "HS256"}, claims, key))
+        self._made[user] = _Made(token, now + source.lifetime_s / 2)
+        return token
+
+
+def _read(read: Callable[[], _T], path: str) -> _T:
+    try:
+        return read()
+    except OSError as error:
+        raise SlurmSilent(
+            say("slurm.token_unreadable", path=path, why=str(error.strerror)), next_step="mend the file, or its rights"
+        ) from error

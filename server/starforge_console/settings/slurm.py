@@ -1,0 +1,88 @@
+"""Settings of a Slurm cluster, which one fleet of kind `slurm` stands for."""
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from starforge_console.settings.group import AbsolutePath, Group
+
+_SCHEMES: Final = ("http://", "https://", "unix:///")
+
+
+def _address(text: str) -> str:
+    if text and not text.startswith(_SCHEMES):
+        message = f"must begin with {', '.join(_SCHEMES)}"
+        raise ValueError(message)
+    return text.rstrip("/")
+
+
+def _pairs(text: str) -> str:
+    for pair in text.split():
+        name, equals, gres = pair.partition("=")
+        if not (name and equals and gres):
+            message = f"must be pairs such as h200=gpu:h200, separated by spaces, and {pair!r} is none"
+            raise ValueError(message)
+    return text
+
+
+class SlurmSettings(Group):
+    """A Slurm cluster that jobs are sent to through slurmrestd; unset: none."""
+
+    slurm_url: Annotated[str, AfterValidator(_address)] = Field(
+        default="",
+        description="Where slurmrestd answers: http://HOST:PORT or unix:///PATH; unset: there is no Slurm.",
+    )
+    slurm_user: str = Field(default="", description="The Slurm user that the console signs in as.")
+    slurm_token: SecretStr = Field(default=SecretStr(""), description="A JSON Web Token of that user.")
+    slurm_token_file: AbsolutePath | None = Field(
+        default=None, description="A file with such a token, which something else keeps fresh; read at every change."
+    )
+    slurm_key_file: AbsolutePath | None = Field(
+        default=None, description="The cluster's own key (jwt_hs256.key): the console signs tokens with it by itself."
+    )
+    slurm_partition: str = Field(default="", description="Partition of every job; unset: the cluster's default.")
+    slurm_account: str = Field(default="", description="Account that jobs are charged to.")
+    slurm_qos: str = Field(default="", description="Quality of service of every job.")
+    slurm_constraint: str = Field(default="", description="Features that the machines of every job must have.")
+    slurm_runtime: Literal["none", "apptainer", "enroot", "docker"] | None = Field(
+        default=None, description="How a job's image runs on the machines; none: no image, on the machine itself."
+    )
+    slurm_gres: Annotated[str, AfterValidator(_pairs)] = Field(
+        default="",
+        description="What asks for GPUs of a series, as in 'h200=gpu:h200 l40s=gpu:l40s'; unset: the cluster's types.",
+    )
+    slurm_timeout_s: float = Field(default=15.0, gt=0, le=300, description="Longest wait for an answer of slurmrestd.")
+
+    slurm_poll_s: float = Field(default=5.0, ge=0.2, le=60, description="How often the cluster is asked what changed.")
+
+    @property
+    def gres(self) -> dict[str, str]:
+        """What asks for GPUs of each series; empty where the cluster's types speak for themselves."""
+        pairs = (pair.partition("=") for pair in self.slurm_gres.split())
+        return {series: gres for series, _, gres in pairs}
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether jobs run on the machines themselves, without a container."""
+        return self.slurm_runtime == "none"
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a cluster."""
+        return bool(self.slurm_url)
+
+    @model_validator(mode="after")
+    def _check_whole(self) -> Self:
+        if not self.is_set:
+            return self
+        sources = [bool(self.slurm_token.get_secret_value()), self.slurm_token_file, self.slurm_key_file]
+        if sum(map(bool, sources)) != 1 and (any(sources) or not self.slurm_url.startswith("unix:")):
+            message = "set exactly one of FORGE_SLURM_TOKEN, FORGE_SLURM_TOKEN_FILE and FORGE_SLURM_KEY_FILE"
+            raise ValueError(message)
+        if not self.slurm_user:
+            message = "FORGE_SLURM_USER must be set with FORGE_SLURM_URL"
+            raise ValueError(message)
+        if self.slurm_runtime is None:
+            message = "FORGE_SLURM_RUNTIME must say how images run: none, apptainer, enroot or docker"
+            raise ValueError(message)
+        return self

@@ -1,0 +1,224 @@
+"""How the daemon is asked: which version, with which token, and again where an answer alone says too little."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from joserfc import jwk, jwt
+
+from server.tests.executors.slurm.replies import complaint, exit_code, job, jobs, number
+from starforge.contract.ids import AttemptId, new_attempt_id, new_job_id
+from starforge.contract.observation import EndCause, Gone, NoSignal, Observation, Seen
+from starforge_console.executors.slurm.executor import SlurmExecutor
+from starforge_console.executors.slurm.records import Launch, Launches
+from starforge_console.executors.slurm.settings import SigningKey, SlurmSettings
+from starforge_console.executors.slurm.submission import write_owner
+from starforge_console.executors.slurm.tokens import Tokens
+
+ATTEMPT = new_attempt_id(new_job_id(), 1)
+UNKNOWN = (404, jobs(errors=[complaint(2017, "Invalid job id specified")]))
+
+
+@dataclass
+class Daemon:
+    """Answers by the end of the path; what is not set is not found, as a version is that is not served."""
+
+    answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    users: list[str | None] = field(default_factory=list)
+    port: int = 0
+
+    def serve(self, *versions: str, accounting: bool = False) -> None:
+        """Offer these versions."""
+        names = ["slurm", "slurmdb"] if accounting else ["slurm"]
+        paths: dict[str, Any] = {f"/{name}/{version}/jobs": {} for name in names for version in versions}
+        self.answers["/openapi/v3"] = (200, {"paths": paths})
+
+    def find(self, path: str) -> tuple[int, Any]:
+        self.asked.append(path)
+        return self.answers.get(path, (404, "Unable find requested URL. Please view /openapi/v3 for API reference.\n"))
+
+
+@contextmanager
+def serving(daemon: Daemon) -> Iterator[None]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = daemon.find(self.path)
+            daemon.users.append(self.headers["X-SLURM-USER-NAME"])
+            content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    daemon.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    daemon = Daemon()
+    daemon.serve("v0.0.41")
+    with serving(daemon):
+        yield daemon
+
+
+def ask(daemon: Daemon, tmp_path: Path, question: Callable[[SlurmExecutor], Coroutine[Any, Any, Any]]) -> Any:
+    key = tmp_path / "key"
+    key.write_bytes(b"k" * 32)
+    settings = SlurmSettings(
+        fleet="cluster",
+        install="lab",
+        url=f"http://127.0.0.1:{daemon.port}",
+        user="ada",
+        token=SigningKey(key),
+        state_dir=tmp_path / "state",
+        storage_root=tmp_path,
+    )
+
+    async def asking() -> Any:
+        executor = SlurmExecutor(settings, lambda _type: None)
+        try:
+            return await question(executor)
+        finally:
+            await executor.close()
+
+    return asyncio.run(asking())
+
+
+def observe(daemon: Daemon, tmp_path: Path, attempt: AttemptId = ATTEMPT) -> Observation:
+    async def question(executor: SlurmExecutor) -> Observation:
+        return (await executor.observe([attempt]))[attempt]
+
+    found: Observation = ask(daemon, tmp_path, question)
+    return found
+
+
+def remember(tmp_path: Path, job_id: int) -> None:
+    workdir = tmp_path / "attempt"
+    (workdir / ".slurm").mkdir(parents=True)
+    (workdir / ".slurm" / "start").write_text(f"job {job_id} 0\n")
+    Launches(tmp_path / "state").write(
+        Launch(attempt=ATTEMPT, user="ada", workdir=str(workdir), pools=(), job_id=job_id)
+    )
+
+
+def test_a_version_that_is_not_served_any_more_is_agreed_on_anew(daemon: Daemon, tmp_path: Path) -> None:
+    daemon.answers["/slurm/v0.0.41/jobs"] = (200, jobs(job("RUNNING")))
+
+    async def question(executor: SlurmExecutor) -> list[Observation]:
+        first = (await executor.observe([ATTEMPT]))[ATTEMPT]
+        del daemon.answers["/slurm/v0.0.41/jobs"]
+        daemon.serve("v0.0.44")
+        daemon.answers["/slurm/v0.0.44/jobs"] = (200, jobs(job("RUNNING")))
+        return [first, *[(await executor.observe([ATTEMPT]))[ATTEMPT] for _ in range(2)]]
+
+    first, upgraded, after = ask(daemon, tmp_path, question)
+    assert isinstance(first, Gone)
+    assert isinstance(upgraded, NoSignal)
+    assert isinstance(after, Gone)
+
+
+def test_versions_that_nobody_speaks_are_no_signal_with_what_was_offered(daemon: Daemon, tmp_path: Path) -> None:
+    daemon.serve("v0.0.99")
+    seen = observe(daemon, tmp_path)
+    assert isinstance(seen, NoSignal)
+    assert "offers v0.0.99, and this console speaks v0.0.37" in seen.reason
+
+
+def test_an_empty_list_counts_only_if_the_controller_says_itself_that_it_answers(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    daemon.answers["/slurm/v0.0.41/jobs"] = (200, jobs())
+    daemon.answers["/slurm/v0.0.41/job/67108863"] = (500, jobs(errors=[complaint(1007, "Protocol authentication")]))
+    assert isinstance(observe(daemon, tmp_path), NoSignal)
+    daemon.answers["/slurm/v0.0.41/job/67108863"] = UNKNOWN
+    assert isinstance(observe(daemon, tmp_path), Gone)
+
+
+def test_a_job_that_the_controller_has_forgotten_is_asked_of_the_accounting(daemon: Daemon, tmp_path: Path) -> None:
+    remember(tmp_path, 5737)
+    daemon.serve("v0.0.41", accounting=True)
+    daemon.answers["/slurm/v0.0.41/jobs"] = (200, jobs(job("RUNNING")))
+    daemon.answers["/slurm/v0.0.41/job/5737"] = UNKNOWN
+    entry = {
+        "job_id": 5737,
+        "state": {"current": ["TIMEOUT"], "reason": "None"},
+        "exit_code": exit_code(0),
+        "nodes": "cn1",
+        "time": {"start": 1, "end": 2, "limit": number(1)},
+    }
+    daemon.answers["/slurmdb/v0.0.41/job/5737"] = (200, jobs())
+    assert isinstance(observe(daemon, tmp_path), Gone)
+    daemon.answers["/slurmdb/v0.0.41/job/5737"] = (200, jobs(entry))
+    seen = observe(daemon, tmp_path)
+    assert isinstance(seen, Seen)
+    assert seen.exit is not None
+    assert seen.exit.cause is EndCause.TIME_LIMIT
+
+
+def test_an_end_that_was_seen_is_told_when_the_daemon_is_away_too(daemon: Daemon, tmp_path: Path) -> None:
+    remember(tmp_path, 7)
+    entry = job("FAILED", job_id=7, name=f"starforge-{ATTEMPT}", exit_code=exit_code(3))
+    daemon.answers["/slurm/v0.0.41/jobs"] = (200, jobs({**entry, "comment": write_owner("lab", ATTEMPT)}))
+    first = observe(daemon, tmp_path)
+    assert isinstance(first, Seen)
+    daemon.answers.clear()
+    assert observe(daemon, tmp_path) == first
+
+
+@pytest.mark.parametrize(
+    "changes", [{"user_name": "eve"}, {"comment": write_owner("other", ATTEMPT)}, {"name": "starforge-other"}]
+)
+def test_a_strangers_job_is_never_taken_for_an_attempt(daemon: Daemon, tmp_path: Path, changes: dict[str, str]) -> None:
+    entry = job("RUNNING", name=f"starforge-{ATTEMPT}", comment=write_owner("lab", ATTEMPT))
+    daemon.answers["/slurm/v0.0.41/jobs"] = (200, jobs({**entry, **changes}))
+    assert isinstance(observe(daemon, tmp_path), Gone)
+
+
+def test_one_question_answers_for_all(daemon: Daemon, tmp_path: Path) -> None:
+    entries = []
+    attempts = [new_attempt_id(new_job_id(), 1) for _ in range(20)]
+    for place, attempt in enumerate(attempts):
+        comment = write_owner("lab", attempt)
+        entries.append(job("RUNNING", job_id=place + 1, name=f"starforge-{attempt}", comment=comment))
+    daemon.answers["/slurm/v0.0.41/jobs"] = (200, jobs(*entries))
+
+    async def question(executor: SlurmExecutor) -> Any:
+        return await executor.observe(attempts)
+
+    assert all(isinstance(seen, Seen) for seen in ask(daemon, tmp_path, question).values())
+    assert daemon.asked == ["/openapi/v3", "/slurm/v0.0.41/jobs"]
+
+
+def test_a_token_is_signed_for_its_user_and_renewed_well_before_it_ends(tmp_path: Path) -> None:
+    key, clock = tmp_path / "key", [1_000_000.0]
+    key.write_bytes(b"k" * 32)
+    tokens = Tokens(SigningKey(key, lifetime_s=1000), lambda: clock[0])
+    first = tokens.load("ada")
+    assert first is not None
+    claims = jwt.decode(first.reveal(), jwk.OctKey.import_key(b"k" * 32)).claims
+    assert claims == {"iat": 1_000_000, "exp": 1_001_000, "sun": "ada"}
+    assert tokens.load("bob") != first
+    clock[0] += 499
+    assert tokens.load("ada") == first
+    clock[0] += 2
+    assert tokens.load("ada") != first

@@ -64,12 +64,12 @@ def ls(runs: bool, as_json: bool) -> None:  # noqa: FBT001 - click passes flags 
 @click.option("--profiles", metavar="NAMES", help="Only these profiles, such as cpu,h200.")
 @json_option
 def change(user: str | None, team: str | None, *, as_json: bool, **given: str | None) -> None:
-    r"""Limit a user or a team; what is not named stays as it is, and `none` takes a limit away.
+    r"""Limit a user or a team.
 
-    A job that could never start under a limit is refused; one that is only over it
-    now waits in the queue. What runs already goes on, also when its hours are used
-    up or its storage is full. Series bind GPUs alone, profiles also jobs without
-    any (cpu).
+    What is not named stays as it is, and `none` takes a limit away. A job that could
+    never start under a limit is refused; one that is only over it now waits in the
+    queue. What runs already goes on, also when its hours are used up or its storage
+    is full. Series bind GPUs alone, profiles also jobs without any (cpu).
 
     \b
     JSON: the quota, as `sf quota` gives it

@@ -65,9 +65,10 @@ def ls(as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
 @click.option("--none", "nowhere", is_flag=True, help="Let the user belong to no team.")
 @json_option
 def change(user: str, team: str | None, nowhere: bool, as_json: bool) -> None:  # noqa: FBT001 - click passes flags so
-    r"""Let a user belong to a team, whose quota then binds the user's jobs beside the user's own.
+    r"""Let a user belong to a team, or to none.
 
-    A user belongs to one team at most.
+    The team's quota binds the user's jobs beside the user's own. A user belongs to
+    one team at most.
 
     \b
     JSON: {name, role, active, team, held: {gpus, jobs}}

@@ -128,6 +128,11 @@ class WireFleet:
                 held.update(told)
         return held
 
+    async def find_native(self, attempt: AttemptId) -> str | None:
+        """None, as of every machine."""
+        del attempt
+        return None
+
     async def sweep(self, known: Collection[AttemptId]) -> Sequence[str]:
         """Remove what is idle and not known."""
         removed: list[str] = []

@@ -64,6 +64,9 @@ def test_a_job_runs_on_the_cluster_and_its_log_and_curve_come_back(console: Cons
     (curve,) = shown["curves"]
     assert (curve["total_points"], curve["values"][0], curve["steps"][-1]) == (20, 1.0, 19)
     assert detail["log"]["produced_bytes"] == detail["log"]["received_bytes"] > 0
+    sent = console.sf("job", "show", job, "--native").stdout
+    assert f'"name": "starforge-{detail["attempts"][0]["id"]}"' in sent
+    assert "#!/bin/bash" in sent
 
 
 def test_the_ranks_of_a_job_of_two_nodes_meet(console: ConsoleProcess) -> None:

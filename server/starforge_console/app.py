@@ -322,6 +322,7 @@ def _api_services(
         catalog=catalog,
         views=known.views,
         explainer=explainer,
+        find_native=known.find_native,
         clock=ground.clock,
         wakeups=ground.wakeups,
         settings=settings,

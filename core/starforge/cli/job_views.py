@@ -85,8 +85,9 @@ def ls(  # noqa: PLR0913 - one parameter an option
 @click.option("--lineage", is_flag=True, help="Show where it came from and nothing else, every digest whole.")
 @click.option("--diff", is_flag=True, help="Show how its tree differs from its commit and nothing else.")
 @click.option("--metric", metavar="NAME", help="Draw this metric's curve and nothing else.")
+@click.option("--native", is_flag=True, help="Show what was sent to the cluster and nothing else.")
 @json_option
-def show(job: str, lineage: bool, diff: bool, metric: str | None, as_json: bool) -> None:  # noqa: FBT001 - click's
+def show(job: str, metric: str | None, *, lineage: bool, diff: bool, native: bool, as_json: bool) -> None:  # noqa: PLR0913 - one parameter an option
     r"""Show everything about a job.
 
     \b
@@ -96,6 +97,7 @@ def show(job: str, lineage: bool, diff: bool, metric: str | None, as_json: bool)
            diagnosis: as of sf diagnose, or null}
     JSON of --diff: {job, commit, text, is_cut}
     JSON of --metric: {key, steps, values, times, total_points}
+    JSON of --native: {job, attempt, fleet, text}
     Digests are shown short; --lineage and --json hold the whole of them.
     """
     from starforge.cli.job_lineage import print_difference, print_lineage  # noqa: PLC0415 - `ls` needs none of it
@@ -104,6 +106,10 @@ def show(job: str, lineage: bool, diff: bool, metric: str | None, as_json: bool)
         if diff:
             found = console.difference(job)
             print_json(found.model_dump(mode="json")) if as_json else print_difference(found)
+            return
+        if native:
+            sent = console.native(job)
+            print_json(sent.model_dump(mode="json")) if as_json else click.echo(sent.text)
             return
         if metric is not None:
             curve = _load_curve(console, job, metric)

@@ -152,6 +152,11 @@ class Console:
         """How the job's tree differs from its commit. Raises NotFound where nothing is kept of it."""
         return self._get(api.DifferenceView, f"/jobs/{quote(job, safe='')}/difference")
 
+    def native(self, job: str, attempt: int | None = None) -> api.NativeView:
+        """What was sent to start an attempt of the job, the newest where none is named. Raises NotFound."""
+        query = {} if attempt is None else {"attempt": attempt}
+        return self._get(api.NativeView, f"/jobs/{quote(job, safe='')}/native", query)
+
     def save_workspace(self, job: str, file: IO[bytes], progress: Callable[[int], object]) -> None:
         """Write the job's packed workspace into the empty `file`; whoever uses it compares its digest."""
         self.connection.download(f"/jobs/{quote(job, safe='')}/workspace", file, progress)

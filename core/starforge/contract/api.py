@@ -255,6 +255,15 @@ class DifferenceView(Answer):
     is_cut: bool = False
 
 
+class NativeView(Answer):
+    """`GET /jobs/{id}/native`: 404 where the fleet keeps none."""
+
+    job: str
+    attempt: int
+    fleet: str
+    text: str = Field(description="what was sent to start the attempt, as people read it")
+
+
 class InputView(Answer):
     """What a job reads beside its workspace, as it was pinned: `member` of the spec names it.
 

@@ -191,6 +191,9 @@ class Executor(Protocol):
     async def sweep(self, known: Collection[AttemptId]) -> Sequence[str]:
         """Remove what ended or was never started and is not `known`; never a running one. Gives what went."""
 
+    async def find_native(self, attempt: AttemptId) -> str | None:
+        """What was sent to start `attempt`, to the letter, as people read it; None where this kind keeps none."""
+
     def logs(self, attempt: AttemptId, cursor: str | None = None) -> AsyncIterator[LogChunk]:
         """The engine's own output of the attempt from `cursor` on: what happened before the runner wrote."""
 

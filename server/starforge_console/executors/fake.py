@@ -144,6 +144,11 @@ class FakeExecutor:
             self._forget(attempt)
         return gone
 
+    async def find_native(self, attempt: AttemptId) -> str | None:
+        """None: its container says what was asked for."""
+        del attempt
+        return None
+
     async def logs(self, attempt: AttemptId, cursor: str | None = None) -> AsyncIterator[LogChunk]:
         """What `say` was told, one chunk each."""
         self._require_reachable()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from starforge.contract.executor import Capabilities, Executor, FleetView
+from starforge.contract.ids import AttemptId
 
 
 class KnownFleets:
@@ -20,6 +21,11 @@ class KnownFleets:
         """What the fleet's backend can do at all, or None when no backend serves it."""
         executor = self._executors.get(fleet)
         return None if executor is None else executor.capabilities
+
+    async def find_native(self, fleet: str, attempt: AttemptId) -> str | None:
+        """What was sent to start the attempt; None where its fleet keeps none, or is not served any more."""
+        executor = self._executors.get(fleet)
+        return None if executor is None else await executor.find_native(attempt)
 
     def last_view_of(self, fleet: str) -> FleetView | None:
         """The fleet's capacity as last heard, or None when its backend never answered or is away."""

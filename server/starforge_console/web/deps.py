@@ -1,7 +1,7 @@
 """What the API needs of the rest of the console, handed over by the composition root."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Protocol
 
@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from starforge.contract.api import CLIENT_PRODUCT
 from starforge.contract.executor import FleetView
+from starforge.contract.ids import AttemptId
 from starforge.contract.results import Curve
 from starforge.contract.versions import check_client
 from starforge.recipes.model import Recipe
@@ -110,9 +111,15 @@ class CurveReader(Protocol):
         """Every point in order of arrival, with the attempt that reported it."""
 
 
+FindNative = Callable[[str, AttemptId], Awaitable[str | None]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServices:
-    """Everything that the routes of the API use. `views` gives the fleets' capacity as last heard."""
+    """Everything that the routes of the API use.
+
+    `views` gives the fleets' capacity as last heard, `find_native` what was sent to a fleet to start an attempt.
+    """
 
     ledger: Database
     series: Database
@@ -129,6 +136,7 @@ class ApiServices:
     retention: Collector
     views: Callable[[], Sequence[FleetView]]
     explainer: Explainer
+    find_native: FindNative
     clock: Clock
     wakeups: Wakeups
     settings: ConsoleSettings

@@ -88,12 +88,16 @@ class Fleets:
 
     capabilities: dict[str, Capabilities] = field(default_factory=lambda: {"local": ONE_NODE})
     views: dict[str, FleetView] = field(default_factory=dict)
+    natives: dict[tuple[str, AttemptId], str] = field(default_factory=dict)
 
     def capabilities_of(self, fleet: str) -> Capabilities | None:
         return self.capabilities.get(fleet)
 
     def last_view_of(self, fleet: str) -> FleetView | None:
         return self.views.get(fleet)
+
+    async def find_native(self, fleet: str, attempt: AttemptId) -> str | None:
+        return self.natives.get((fleet, attempt))
 
     def all_views(self) -> Sequence[FleetView]:
         return list(self.views.values())
@@ -279,6 +283,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         retention=_build_collector(sources, series, settings),
         views=fleets.all_views,
         explainer=_build_explainer(fleet_services, fleets, clock),
+        find_native=fleets.find_native,
         clock=clock,
         wakeups=wakeups,
         settings=settings,

@@ -20,7 +20,7 @@ from starforge_console.executors.slurm.folder import AttemptFolder
 from starforge_console.executors.slurm.launching import Launching
 from starforge_console.executors.slurm.observing import Observing
 from starforge_console.executors.slurm.placing import place
-from starforge_console.executors.slurm.records import Fences, Launches
+from starforge_console.executors.slurm.records import Fences, Launches, Records, Sent
 from starforge_console.executors.slurm.replies import SlurmSilent
 from starforge_console.executors.slurm.script import KILL_AFTER_GRACE_S, LOG_FILE
 from starforge_console.executors.slurm.settings import SlurmSettings
@@ -41,9 +41,10 @@ class SlurmExecutor:
         self._settings = settings
         self._fences = Fences(settings.state_dir)
         self._launches = Launches(settings.state_dir)
+        self._sent = Sent(settings.state_dir)
         self._cluster = Cluster(settings, self._launches, series_of)
         self._observing = Observing(self._cluster, self._launches, self._fences)
-        self._launching = Launching(settings, self._cluster, self._launches, self._fences)
+        self._launching = Launching(settings, self._cluster, Records(self._launches, self._fences, self._sent))
         self._watch: asyncio.Task[None] | None = None
         self._kills: dict[AttemptId, tuple[float, asyncio.Task[None]]] = {}
 
@@ -62,10 +63,6 @@ class SlurmExecutor:
         """Submit it; raises as the protocol says."""
         del target  # Slurm chooses the nodes, and the job's name derives from the attempt
         await self._launching.launch(request)
-
-    async def describe(self, request: LaunchRequest) -> str:
-        """What would be submitted for it, as people read it: no secret is in it. Raises as `launch` does."""
-        return await self._launching.describe(request)
 
     async def observe(self, attempts: Collection[AttemptId]) -> Mapping[AttemptId, Observation]:
         """What Slurm says of these, by one question for all; an end that was seen once is told for ever."""
@@ -122,6 +119,7 @@ class SlurmExecutor:
         """Remove what ended or waits and is not `known`; what runs is left alone."""
         listed = await self._cluster.list_jobs()
         self._observing.forget_removed(listed)
+        await asyncio.to_thread(self._sent.drop_old, time.time())
         unknown = [attempt for attempt in {*listed, *self._launches.all()} if attempt not in known]
         swept = []
         for attempt, seen in (await self._observing.observe(unknown)).items():
@@ -133,6 +131,10 @@ class SlurmExecutor:
                 await self.cleanup(attempt)
                 swept.append(attempt)
         return swept
+
+    async def find_native(self, attempt: AttemptId) -> str | None:
+        """The submission as it was sent: every component, then the batch script. No secret is in it."""
+        return await asyncio.to_thread(self._sent.find, attempt)
 
     async def logs(self, attempt: AttemptId, cursor: str | None = None) -> AsyncIterator[LogChunk]:
         """What batch script and steps wrote so far, from `cursor` on; it does not wait for more."""

@@ -18,7 +18,7 @@ from starforge_console.executors.slurm.cluster import Cluster, Picture
 from starforge_console.executors.slurm.folder import AttemptFolder
 from starforge_console.executors.slurm.native import NativeNode, Submitted
 from starforge_console.executors.slurm.placing import place
-from starforge_console.executors.slurm.records import Fences, Launch, Launches
+from starforge_console.executors.slurm.records import Launch, Records
 from starforge_console.executors.slurm.refusals import explain_refusal, explain_waiting
 from starforge_console.executors.slurm.settings import Runtime, SlurmSettings
 from starforge_console.executors.slurm.viewing import count_gpus
@@ -32,11 +32,10 @@ _USER: Final = "set FORGE_JOB_UID and FORGE_JOB_GID to those of the fleet's user
 class Launching:
     """Launches of one fleet, one after the other: each sees what the one before has taken."""
 
-    def __init__(self, settings: SlurmSettings, cluster: Cluster, launches: Launches, fences: Fences) -> None:
+    def __init__(self, settings: SlurmSettings, cluster: Cluster, records: Records) -> None:
         self._settings = settings
         self._cluster = cluster
-        self._launches = launches
-        self._fences = fences
+        self._launches, self._fences, self._sent = records
         self._turn = asyncio.Lock()
 
     async def launch(self, request: LaunchRequest) -> None:
@@ -52,13 +51,9 @@ class Launching:
             submission = self._build(resolved, picture)
             launch = Launch(attempt=request.attempt, user=user, workdir=request.workdir, pools=resolved.pools)
             await asyncio.to_thread(self._prepare, request, launch)
+            await asyncio.to_thread(self._sent.write, request.attempt, submission.describe())
             submitted = await self._cluster.rest.submit(submission.components, submission.script, user)
             await self._settle(launch, submitted)
-
-    async def describe(self, request: LaunchRequest) -> str:
-        """What would be submitted for `request` now, as people read it. Raises as `launch` does; nothing is done."""
-        picture = await self._cluster.load()
-        return self._build(replace(request, pools=_resolve(request.pools, picture.nodes)), picture).describe()
 
     def _build(self, request: LaunchRequest, picture: Picture) -> s.Submission:
         cluster = s.Cluster(gres=picture.gres, max_time_s=picture.partition.max_time_s)

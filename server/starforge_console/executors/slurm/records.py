@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,9 @@ from starforge.contract.ids import AttemptId
 from starforge.contract.launch import PoolRequest
 from starforge.contract.observation import Seen
 from starforge.errors import NodeFault
+
+SENT_KEPT_S: Final = 30 * 86_400.0
+"""How long a submission is kept for people to look at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +83,41 @@ class Launches:
             ) from error
 
 
+class Sent:
+    """The submission of each attempt to the letter, for people; a power cut may take the newest."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._folder = make_private(state_dir / "sent")
+
+    def write(self, attempt: AttemptId, text: str) -> None:
+        """Keep it, in place of an earlier one."""
+        (self._folder / attempt).write_text(text, encoding="utf-8")
+
+    def find(self, attempt: AttemptId) -> str | None:
+        """What was sent for it."""
+        try:
+            return (self._folder / attempt).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def drop_old(self, now: float) -> None:
+        """Let go what was sent longer ago than it is kept."""
+        for attempt in list_attempts(self._folder):
+            path = self._folder / attempt
+            if path.stat().st_mtime < now - SENT_KEPT_S:
+                path.unlink(missing_ok=True)
+
+
+class Records(NamedTuple):
+    """All that is remembered of one fleet."""
+
+    launches: Launches
+    fences: Fences
+    sent: Sent
+
+
 def _to_document(launch: Launch) -> Any:  # noqa: ANN401 - what msgspec makes of a dataclass
     return msgspec.to_builtins(launch)
 
 
-__all__ = ["Fences", "Launch", "Launches"]
+__all__ = ["Fences", "Launch", "Launches", "Records", "Sent"]

@@ -41,6 +41,7 @@ def build_jobs() -> list[BaseModel]:
         _detail(),
         api.EventList(items=_events()),
         api.DifferenceView(job=JOB, commit=_COMMIT, text="--- a/train.py\n+++ b/train.py\n"),
+        api.NativeView(job=JOB, attempt=1, fleet="slurm", text='[{"name": "starforge-' + f'{JOB}-1-0a1b2c"}}]'),
         *_curves(),
         *_files(),
         *_log(),

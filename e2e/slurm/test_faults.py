@@ -113,20 +113,54 @@ def test_an_administrators_cancel_is_told_by_its_signal(harness: SlurmHarness) -
     play(harness, scenario)
 
 
+async def queue_behind_others(harness: SlurmHarness) -> LaunchRequest:
+    """A job that waits, since another user's took the room while it was on its way."""
+    request = harness.make_request()
+    held = await harness.hold_next_launch(lambda: harness.launch(request))
+    harness.lab.submit_as("bob", "--partition=solo", "--gres=gpu:4", "--wrap", "sleep 300")
+    await held.let_pass()
+    seen = await look(harness, request)
+    assert isinstance(seen, Seen)
+    assert seen.phase is Phase.PREPARING
+    assert "waits in Slurm's queue" in seen.note
+    return request
+
+
 def test_a_job_that_is_cancelled_before_it_began_never_ran(harness: SlurmHarness) -> None:
     async def scenario() -> None:
-        request = harness.make_request()
-        held = await harness.hold_next_launch(lambda: harness.launch(request))
-        harness.lab.submit_as("bob", "--partition=solo", "--gres=gpu:4", "--wrap", "sleep 300")
-        await held.let_pass()
-        seen = await look(harness, request)
-        assert isinstance(seen, Seen)
-        assert seen.phase is Phase.PREPARING
-        assert "waits in Slurm's queue" in seen.note
+        request = await queue_behind_others(harness)
         harness.lab.run("scancel", find_job_id(harness, request))
         ended = await harness.settle(request.attempt, Phase.EXITED)
         assert ended.failure is Failure.START_FAILED
         assert harness.count_starts(request.attempt) == 0
+
+    play(harness, scenario)
+
+
+def test_a_stop_takes_what_waits_out_of_the_queue(harness: SlurmHarness) -> None:
+    async def scenario() -> None:
+        request = await queue_behind_others(harness)
+        await harness.executor.stop(request.attempt, 30)
+        ended = await harness.settle(request.attempt, Phase.EXITED)
+        assert ended.exit is None
+        assert harness.count_starts(request.attempt) == 0
+
+    play(harness, scenario)
+
+
+def test_a_fence_takes_what_waits_out_of_the_queue_and_so_does_a_sweep(harness: SlurmHarness) -> None:
+    async def scenario() -> None:
+        request = await queue_behind_others(harness)
+        assert list(await harness.executor.sweep([request.attempt])) == []
+        assert list(await harness.executor.sweep([])) == [request.attempt]
+        harness.lab.run("scancel", "--user=bob")
+        await until(lambda: has_left(request))
+        assert isinstance(await look(harness, request), Gone)
+        assert harness.count_starts(request.attempt) == 0
+
+    async def has_left(request: LaunchRequest) -> bool:
+        listed = harness.lab.run("squeue", "-h", "-o", "%T", "-n", f"starforge-{request.attempt}", "-t", "all")
+        return listed.strip() == "CANCELLED"
 
     play(harness, scenario)
 
@@ -331,6 +365,20 @@ def test_pools_become_one_job_whose_ranks_go_on(harness: SlurmHarness) -> None:
     with slurm_harness(harness.lab, harness.root, partition="main") as wide:
         harness = wide
         play(wide, scenario)
+
+
+def test_a_node_that_fails_under_one_pool_explains_the_end_of_all(lab: SlurmLab, tmp_path: Path) -> None:
+    with slurm_harness(lab, tmp_path, partition="main") as harness:
+
+        async def scenario() -> None:
+            request = await start_on(harness, COUNTS, [1, 2])
+            seen = await harness.settle(request.attempt, Phase.RUNNING)
+            harness.lab.set_down(seen.gpus[-1].partition("/")[0])
+            ended = await harness.settle(request.attempt, Phase.EXITED)
+            assert ended.exit is not None
+            assert ended.exit.cause is EndCause.NODE_FAILED
+
+        play(harness, scenario)
 
 
 async def start_on(harness: SlurmHarness, script: str, nodes: list[int]) -> LaunchRequest:

@@ -70,6 +70,7 @@ class Seen:
     Attributes:
         phase: How far it is.
         pull: Set while the image is being fetched.
+        is_queued: It waits in a queue of the backend's own, which may take as long as it likes.
         exit: Set when `phase` is EXITED and the attempt ran.
         failure: Set when `phase` is EXITED and the attempt never ran.
         gpus: UUIDs that the attempt holds or held.
@@ -82,6 +83,7 @@ class Seen:
     at: float
     node: str | None = None
     pull: Pull | None = None
+    is_queued: bool = False
     exit: Exit | None = None
     failure: Failure | None = None
     gpus: tuple[str, ...] = ()

@@ -60,6 +60,7 @@ OBSERVATIONS: list[Observation] = [
         at=1.0,
         exit=Exit(code=3, out_of_memory=False, started_at=1.0, finished_at=2.0, engine_started_at=None),
     ),
+    Seen(phase=Phase.PREPARING, at=1.0, is_queued=True, note="waits in a queue"),
     Seen(phase=Phase.EXITED, at=1.0, failure=Failure.PULL_DENIED, note="denied"),
     Gone(at=2.0, fenced=True),
     NoSignal(reason="timed out"),

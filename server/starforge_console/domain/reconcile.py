@@ -143,7 +143,7 @@ def _outlived(job: JobInFlight, now: float) -> bool:
 def _decide_preparing(job: JobInFlight, seen: Seen, now: float) -> Decision:
     if job.state is JobState.SUBMITTED:
         return Move(reasons=(Reason.LAUNCHED,), seen=seen, note=find_fixed(seen.note))
-    if job.state is JobState.PENDING and _overdue(job, seen.pull, now):
+    if job.state is JobState.PENDING and not seen.is_queued and _overdue(job, seen.pull, now):
         return CloseDoor(reason=Reason.NODE_FAULT, note=say("note.late"))
     return Wait(_progress(seen))
 

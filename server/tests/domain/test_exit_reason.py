@@ -3,11 +3,12 @@
 import dataclasses
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from starforge.contract.capsule import CAPSULE_VERSION, EXIT_UNRECORDED, ExitRecord
-from starforge.contract.observation import Exit
+from starforge.contract.observation import EndCause, Exit
 from starforge.contract.states import DesiredState, Reason
 from starforge_console.domain.exit_reason import Category, ExitEvidence, ExitReason, explain_exit
 
@@ -239,3 +240,16 @@ def test_success_always_has_a_record_that_says_zero(  # noqa: PLR0913 - one argu
 def test_the_rule_answers_for_every_combination() -> None:
     for code, oom, desired in itertools.product([0, 7, 137, 255, None], [False, True], DesiredState):
         assert explain(engine(code=code, out_of_memory=oom), None, desired).summary
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (EndCause.TIME_LIMIT, Reason.MAX_RUNTIME),
+        (EndCause.PREEMPTED, Reason.PREEMPTED),
+        (EndCause.NODE_FAILED, Reason.INTERRUPTED),
+    ],
+)
+def test_what_a_backend_ended_it_for_counts_before_any_code(cause: EndCause, reason: Reason) -> None:
+    assert explain(engine(code=0, cause=cause), record(code=0, complete=True)).reason is reason
+    assert explain(engine(code=None, cause=cause)).reason is reason

@@ -142,6 +142,11 @@ def test_an_attempt_that_does_not_start_is_fenced_off_after_its_deadline() -> No
     )
 
 
+def test_what_waits_in_a_queue_of_its_backends_has_no_deadline() -> None:
+    seen = Seen(phase=Phase.PREPARING, at=NOW, is_queued=True, note="waits")
+    assert decide(job(JobState.PENDING), seen, None, NOW + 86_400) == Wait("waits")
+
+
 def test_a_pull_that_goes_on_has_no_deadline() -> None:
     pull = Pull(image="x:1", done_bytes=1, total_bytes=10**12, progressed_at=NOW + 86_000)
     seen = Seen(phase=Phase.PREPARING, at=NOW, pull=pull, note="pulling")

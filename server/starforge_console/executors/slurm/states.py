@@ -133,7 +133,7 @@ def name_gpu(node: str, index: int) -> str:
 def _observe_living(components: Sequence[NativeJob], meanings: Sequence[Means], at: float) -> Seen:
     leader = components[0]
     if all(meaning is Means.WAITS for meaning in meanings):
-        return _see(components, Phase.PREPARING, at, _note_waiting(leader))
+        return replace(_see(components, Phase.PREPARING, at, _note_waiting(leader)), is_queued=True)
     if any(meaning in {Means.WAITS, Means.STARTS} for meaning in meanings):
         return _see(components, Phase.PREPARING, at, say("slurm.starts"))
     if leader.state in {"SUSPENDED", "STOPPED"}:

@@ -12,7 +12,7 @@ from server.tests.executors.conformance import SECRET, run
 from server.tests.executors.on_engine import COUNTS
 from server.tests.executors.slurm.on_slurm import ADA, SlurmHarness, ready_lab, slurm_harness
 from starforge.contract.launch import LaunchRequest, Mount, Secret
-from starforge.contract.observation import Phase
+from starforge.contract.observation import Failure, Phase
 from starforge.errors import LaunchRefused
 from starforge_console.executors.slurm.settings import StaticToken, TokenFile, TokenSource, UnixUser
 
@@ -72,6 +72,25 @@ def test_a_socket_of_the_users_own_daemon_needs_no_token(lab: SlurmLab, tmp_path
         with lab.local_rest(short / "r.sock", "ada") as url:
             harness.executor = harness.open(url=url, token=None)
             run(harness, run_whole(harness, harness.make_request()))
+
+
+def test_a_user_whose_number_is_another_there_is_told_what_to_look_at(lab: SlurmLab, tmp_path: Path) -> None:
+    with slurm_harness(lab, tmp_path) as harness:
+
+        async def scenario() -> None:
+            request = replace(harness.make_request(), user=f"{BOB.uid}:{BOB.gid}")
+            await harness.launch(request)
+            ended = await harness.settle(request.attempt, Phase.EXITED)
+            assert ended.failure is Failure.NODE_FAULT
+            assert "cannot use the attempt's directory" in ended.note
+            assert harness.count_starts(request.attempt) == 0
+
+        run(harness, scenario())
+
+
+def test_an_older_version_of_the_daemon_is_spoken_too(tmp_path: Path) -> None:
+    with ready_lab(api="openapi/v0.0.37") as lab, slurm_harness(lab, tmp_path) as harness:
+        run(harness, run_whole(harness, harness.make_request()))
 
 
 def test_what_a_container_would_mount_is_linked_where_there_is_none(lab: SlurmLab, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ class Conf:
         gpus: How many each node has.
         min_job_age_s: How long an ended job is remembered.
         requeues: Whether a job is queued again by itself when its node fails.
+        api: The versions that the REST daemon serves.
         limits_memory: Whether a job is killed that uses more memory than it asked for.
 
     """
@@ -33,6 +34,7 @@ class Conf:
     limits_memory: bool = False
     kill_wait_s: int = 3
     node_timeout_s: int = 30
+    api: str = "openapi/v0.0.38,openapi/v0.0.37"
 
     @property
     def host(self) -> str:

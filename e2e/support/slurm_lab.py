@@ -134,7 +134,7 @@ class SlurmLab:
         argv = ["setpriv", "--reuid", str(USERS["slurmrest"]), "--regid", str(USERS["slurmrest"]), "--clear-groups"]
         # Without the variable it takes no token at all.
         argv += ["env", f"SLURM_CONF={self._conf_file}", "SLURM_JWT=daemon", "slurmrestd", "-f", str(self._conf_file)]
-        argv += ["-a", "rest_auth/jwt", "-s", "openapi/v0.0.38,openapi/v0.0.37", f"127.0.0.1:{self.conf.rest_port}"]
+        argv += ["-a", "rest_auth/jwt", "-s", self.conf.api, f"127.0.0.1:{self.conf.rest_port}"]
         with self._log("slurmrestd.log").open("ab") as log:
             self._processes.append(
                 subprocess.Popen([*self._entering(), *argv], stdin=subprocess.DEVNULL, stdout=log, stderr=log)

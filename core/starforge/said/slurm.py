@@ -15,6 +15,10 @@ SLURM: Final = {
     "slurm.starts": "Slurm prepares its nodes",
     "slurm.runs": "runs as Slurm job {job} on {nodes}",
     "slurm.ends": "Slurm gives its nodes back",
+    "slurm.no_folder": (
+        "{nodes} cannot use the attempt's directory: is the storage mounted there under the same path, and is the job's"
+        " user known there by the same number?"
+    ),
     "slurm.suspended": "suspended by Slurm",
     "slurm.unseen_end": "Slurm has forgotten job {job}",
     "slurm.no_partition": "the cluster has no partition {partition}",

@@ -1,18 +1,16 @@
 """What the console must remember of attempts that Slurm forgets: launches, ends, fences; durable, a file an attempt."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from starforge.containers.records import Fences, list_attempts, make_private, write_durably
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import PoolRequest
 from starforge.contract.observation import Seen
-from starforge.errors import NodeFault
+from starforge.contract.wire import decode, encode
+from starforge.errors import NodeFault, SpecError
 
 SENT_KEPT_S: Final = 30 * 86_400.0
 """How long a submission is kept for people to look at."""
@@ -48,7 +46,7 @@ class Launches:
 
     def write(self, launch: Launch) -> None:
         """Remember it; it holds once this returns, also after a power cut. Raises NodeFault."""
-        write_durably(self._folder / launch.attempt, msgspec.json.encode(_to_document(launch)))
+        write_durably(self._folder / launch.attempt, encode(launch))
         self._known[launch.attempt] = launch
 
     def change(self, launch: Launch, **changes: Any) -> Launch:  # noqa: ANN401 - fields of a Launch
@@ -74,8 +72,8 @@ class Launches:
     def _load(self, attempt: AttemptId) -> Launch:
         path = self._folder / attempt
         try:
-            return msgspec.convert(json.loads(path.read_bytes()), Launch)
-        except (ValueError, msgspec.ValidationError) as error:
+            return decode(path.read_bytes(), Launch)
+        except SpecError as error:
             raise NodeFault(
                 f"what is remembered of the launch of {attempt} cannot be read",
                 why=f"{path}: {error}",
@@ -114,10 +112,6 @@ class Records(NamedTuple):
     launches: Launches
     fences: Fences
     sent: Sent
-
-
-def _to_document(launch: Launch) -> Any:  # noqa: ANN401 - what msgspec makes of a dataclass
-    return msgspec.to_builtins(launch)
 
 
 __all__ = ["Fences", "Launch", "Launches", "Records", "Sent"]

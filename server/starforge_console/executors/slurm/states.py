@@ -12,7 +12,7 @@ from starforge.contract.observation import EndCause, Exit, Failure, NoSignal, Ob
 from starforge.said.sentence import say, say_list
 from starforge_console.executors.slurm.decode.notations import parse_gres
 from starforge_console.executors.slurm.native import NativeJob
-from starforge_console.executors.slurm.script import LIMIT_CODE
+from starforge_console.executors.slurm.script import LIMIT_CODE, NO_FOLDER_CODE, NOT_STARTED_CODE
 
 TERM_CODE: Final = 143
 
@@ -98,7 +98,7 @@ def observe_job(components: Sequence[NativeJob], mark: StartMark | None, at: flo
     means, cause = max(zip(known, components, strict=True), key=lambda one: one[0].value)
     if mark is None:
         failure = Failure.START_FAILED if means in {Means.CANCELLED, Means.OVER_TIME} else Failure.NODE_FAULT
-        return replace(_see(components, Phase.EXITED, at, _note(cause)), failure=failure)
+        return replace(_see(components, Phase.EXITED, at, _note_unbegun(cause)), failure=failure)
     if means is Means.FAILED and cause.exit_code == LIMIT_CODE and cause.time_limit_s is not None:
         means = Means.OVER_TIME
     return replace(_see(components, Phase.EXITED, at, _note(cause)), exit=_build_exit(cause, means))
@@ -179,6 +179,12 @@ def _tell_code(job: NativeJob, means: Means) -> int | None:
             return job.exit_code or TERM_CODE
         case _:
             return job.exit_code or None
+
+
+def _note_unbegun(job: NativeJob) -> str:
+    """Why a job ended before it began: most often its node cannot use the folder where its log and the mark go."""
+    own = job.exit_code in {NO_FOLDER_CODE, NOT_STARTED_CODE} or job.reason == "JobLaunchFailure"
+    return say("slurm.no_folder", nodes=", ".join(job.nodes)) if own else _note(job)
 
 
 def _note(job: NativeJob) -> str:

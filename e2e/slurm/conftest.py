@@ -17,7 +17,13 @@ def cluster() -> Iterator[SlurmLab]:
 
 
 @pytest.fixture
-def console(cluster: SlurmLab, tmp_path: Path) -> Iterator[ConsoleProcess]:
+def changes() -> dict[str, str]:
+    """Settings of the console that a test changes."""
+    return {}
+
+
+@pytest.fixture
+def console(cluster: SlurmLab, tmp_path: Path, changes: dict[str, str]) -> Iterator[ConsoleProcess]:
     """A console whose only fleet is the cluster; its jobs run as ada."""
     for folder in (tmp_path, *tmp_path.parents[:3]):
         folder.chmod(folder.stat().st_mode | 0o055)
@@ -34,6 +40,6 @@ def console(cluster: SlurmLab, tmp_path: Path) -> Iterator[ConsoleProcess]:
         "FORGE_JOB_UID": str(USERS["ada"]),
         "FORGE_JOB_GID": str(USERS["ada"]),
     }
-    with console_process(tmp_path, "/nowhere/docker.sock", settings) as running:
+    with console_process(tmp_path, "/nowhere/docker.sock", settings | changes) as running:
         yield running
     cluster.empty()

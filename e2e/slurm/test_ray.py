@@ -47,8 +47,7 @@ def test_ray_spans_the_nodes_and_ends_with_its_command(lab: SlurmLab, tmp_path: 
         Path(request.workdir, "driver.py").write_text(DRIVER)
         (pool,) = request.pools
         pool = replace(pool, nodes=2, cpus=2, memory_bytes=2 * 1024**3)
-        environment = {"FORGE_RAY": "1", "FORGE_PYTHON": str(python)}
-        request = replace(request, pools=(pool,), env=environment)
+        request = replace(request, pools=(pool,), env={"FORGE_PYTHON": str(python)}, spans_ray=True)
 
         async def scenario() -> None:
             await harness.launch(request)

@@ -55,6 +55,7 @@ from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.explain import Explainer
 from starforge_console.scheduler.loop import Loop
 from starforge_console.settings.console import ConsoleSettings, FleetKind
+from starforge_console.settings.slurm import load_submitters
 from starforge_console.telemetry.metrics import IngestCounters
 from starforge_console.wakeups import DELETIONS, INPUTS, JOBS, RETENTION, WEBHOOKS
 from starforge_console.web.api import build_api
@@ -182,6 +183,11 @@ def _build_backends(ground: Ground) -> Backends:
     )
 
 
+def _find_submitters(settings: ConsoleSettings) -> dict[str, dict[str, tuple[int, int]]]:
+    found = load_submitters(settings.slurm)
+    return {FleetKind.SLURM.value: {account: (user.uid, user.gid) for account, user in found.items()}} if found else {}
+
+
 def _build_registration(ground: Ground) -> Registration:
     settings = ground.settings
     terms = JoinTerms(
@@ -258,6 +264,7 @@ def _scheduler_deps(
         secrets=ground.secrets,
         images=AttemptImages(ground.registries),
         bare_kinds=frozenset({FleetKind.SLURM.value} if settings.slurm.is_bare else ()),
+        submitters=_find_submitters(settings),
         usage_period_s=settings.policy.system_metrics_s or None,
         ingest_ca=load_private_ca(settings.http.ingest_url, settings.http.public_ca_file),
     )

@@ -19,7 +19,7 @@ from starforge_console.fleets.hardware import HardwareRegistry
 from starforge_console.fleets.install import Install
 from starforge_console.ledger.fleets import Fleet
 from starforge_console.settings.console import ConsoleSettings, FleetKind
-from starforge_console.settings.slurm import SlurmSettings
+from starforge_console.settings.slurm import SlurmSettings, load_submitters
 
 if TYPE_CHECKING:
     from starforge_console.executors.slurm.settings import SlurmSettings as Cluster
@@ -106,6 +106,7 @@ def build_cluster(settings: ConsoleSettings, install: str, fleet: str) -> "Clust
         state_dir=settings.paths.console_state_dir / "slurm" / fleet,
         storage_root=settings.storage_root,
         token=_find_token(given),
+        submitters={account: slurm.UnixUser(*user) for account, user in load_submitters(given).items()},
         partition=given.slurm_partition,
         account=given.slurm_account,
         qos=given.slurm_qos,

@@ -85,6 +85,7 @@ class LaunchRequest:
         env: The container's environment; it shows in `docker inspect`, so it holds no secret.
         secrets: Name to value; they reach the job as files that only its user can read.
         shm_bytes: Size of /dev/shm; None takes half of the memory.
+        spans_ray: A Ray cluster spans its nodes, and the command runs on the first of them alone.
 
     """
 
@@ -109,6 +110,7 @@ class LaunchRequest:
     capsule_digest: Digest
     ingest_url: str
     registry_login: RegistryLogin | None = None
+    spans_ray: bool = False
 
     @property
     def gpus(self) -> int:

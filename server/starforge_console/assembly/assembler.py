@@ -4,8 +4,9 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from starforge.containers.settings import StorageMark
 from starforge.containers.storage import StorageCheck
@@ -15,7 +16,7 @@ from starforge.contract.jobspec import JobSpec, parse_jobspec
 from starforge.contract.launch import IMAGE_USER, LaunchRequest, Secret, parse_user
 from starforge.errors import LaunchRefused, NodeFault
 from starforge.recipes.model import Recipe
-from starforge_console.assembly.build import Placed, build_capsule, build_request
+from starforge_console.assembly.build import Placed, build_capsule, build_request, needs_ray
 from starforge_console.assembly.capsule import (
     load_runner_digest,
     make_folders,
@@ -37,7 +38,7 @@ from starforge_console.ledger.endings import list_lost_attempts
 from starforge_console.ledger.fleets import Fleet
 from starforge_console.ledger.image_pins import load_image_pins
 from starforge_console.ledger.inputs import load_inputs
-from starforge_console.ledger.jobs import load_spec
+from starforge_console.ledger.jobs import load_owner, load_spec
 from starforge_console.ledger.lineages import note_assembled
 from starforge_console.ledger.secrets import keep_given
 
@@ -53,6 +54,7 @@ class AssemblySettings:
         secrets: What attempts are given of their owners' secrets.
         images: What the image of a spec means to an attempt.
         bare_kinds: Kinds of fleets whose machines run jobs without a container.
+        submitters: By kind of fleet (uid, gid) of each account; a kind that is missing runs all jobs as one user.
         usage_period_s: How often runners sample how busy their machine is; None for never.
 
     """
@@ -67,8 +69,18 @@ class AssemblySettings:
     secrets: AttemptSecrets
     images: AttemptImages
     bare_kinds: frozenset[str] = frozenset()
+    submitters: Mapping[str, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
     usage_period_s: float | None = None
     ingest_ca: str | None = None
+
+
+class _Kept(NamedTuple):
+    """What the ledger keeps of a job that is assembled; `lost` are the numbers of attempts whose machine was lost."""
+
+    spec: JobSpec
+    owner: str
+    inputs: JobInputs
+    lost: Collection[int]
 
 
 class Assembler:
@@ -99,9 +111,10 @@ class Assembler:
                 the owner's or the login for the image's registry cannot be had.
 
         """
-        text, inputs, lost, pins = await self._ledger.read(
+        text, owner, inputs, lost, pins = await self._ledger.read(
             lambda c: (
                 load_spec(c, job.id),
+                load_owner(c, job.id),
                 load_inputs(c, job.id),
                 list_lost_attempts(c, job.id),
                 load_image_pins(c, job.id),
@@ -111,7 +124,7 @@ class Assembler:
         spec = parse_jobspec(json.loads(text))
         given = await self._settings.secrets.open_for(job.attempt.id, spec.spec.secrets)
         image = await self._settings.images.choose(spec.spec.framework.image, pins)
-        request, runner = await asyncio.to_thread(self._prepare, spec, inputs, job, lost)
+        request, runner = await asyncio.to_thread(self._prepare, _Kept(spec, owner, inputs, lost), job)
         capsule = request.capsule_digest
         await self._ledger.write(lambda c: note_assembled(c, request.attempt, capsule, runner))
         if given.sealed:
@@ -138,9 +151,8 @@ class Assembler:
             if refusal:
                 raise LaunchRefused(f"an input cannot be had: {refusal}", next_step="mend that, then submit again")
 
-    def _prepare(
-        self, spec: JobSpec, inputs: JobInputs, job: JobInFlight, lost: Collection[int]
-    ) -> tuple[LaunchRequest, Digest]:
+    def _prepare(self, kept: _Kept, job: JobInFlight) -> tuple[LaunchRequest, Digest]:
+        spec = kept.spec
         recipe = self._catalog.get(spec.spec.recipe.name)
         if recipe is None:
             raise LaunchRefused(
@@ -149,8 +161,8 @@ class Assembler:
         self._mounted.require()
         self._require_workspace(Digest(spec.spec.workspace.digest))
         storage = self._settings.storage
-        placed = self._place(spec, job, inputs, lost)
         nodes = sum(pool.nodes for pool in spec.spec.resources.pools)
+        placed = replace(self._place(kept, job), spans_ray=needs_ray(spec, recipe))
         layout = storage.attempt(placed.attempt)
         owner = None if placed.user is None else parse_user(placed.user)
         try:
@@ -176,28 +188,39 @@ class Assembler:
                 next_step="submit again",
             )
 
-    def _place(self, spec: JobSpec, job: JobInFlight, inputs: JobInputs, lost: Collection[int]) -> Placed:
+    def _place(self, kept: _Kept, job: JobInFlight) -> Placed:
         fleet = self._fleets[job.attempt.target.fleet]
         is_bare = fleet.kind in self._settings.bare_kinds
-        uid, gid = self._settings.job_user
-        user = {None: f"{uid}:{gid}", IMAGE_USER: None}.get(fleet.user, fleet.user)
         number, storage = job.attempt.number, self._settings.storage
-        earlier = [storage.outputs(job.id, first) for first in list_earlier_outputs(number, lost)]
-        resumes = spec.spec.lifecycle.resume == "auto"
+        earlier = [storage.outputs(job.id, first) for first in list_earlier_outputs(number, kept.lost)]
+        resumes = kept.spec.spec.lifecycle.resume == "auto"
         return Placed(
             attempt=job.attempt.id,
             install=self._settings.install,
             fleet=fleet.name,
             network=fleet.network,
-            user=user,
+            user=self._find_user(fleet, kept.owner),
             ingest=Ingest(self._settings.ingest_url, self._settings.ingest_ca),
             usage_period_s=self._settings.usage_period_s,
-            out=storage.outputs(job.id, decide_outputs(number, lost)),
+            out=storage.outputs(job.id, decide_outputs(number, kept.lost)),
             earlier_out=[one for one in earlier if one.is_dir() and not one.is_symlink()],
             resume_from=self._older_checkpoints(job.attempt.id) if resumes else (),
-            inputs=bind_inputs(storage, inputs, is_bare=is_bare),
+            inputs=bind_inputs(storage, kept.inputs, is_bare=is_bare),
             is_bare=is_bare,
         )
+
+    def _find_user(self, fleet: Fleet, owner: str) -> str | None:
+        users = self._settings.submitters.get(fleet.kind)
+        if users is None:
+            uid, gid = self._settings.job_user
+            return {None: f"{uid}:{gid}", IMAGE_USER: None}.get(fleet.user, fleet.user)
+        if owner not in users:
+            raise LaunchRefused(
+                f"no user of the cluster is known for {owner}",
+                why=f"fleet {fleet.name} runs each job as its submitter's own user",
+                next_step="let an administrator add the account to FORGE_SLURM_USER_MAP, then retry the job",
+            )
+        return "{}:{}".format(*users[owner])
 
     def _older_checkpoints(self, attempt: AttemptId) -> Sequence[AttemptLayout]:
         """The older attempts that left some, newest first."""

@@ -24,7 +24,7 @@ class Placed:
     `user` is `uid:gid`, or None for the image's own user. `resume_from` are older attempts that left checkpoints,
     newest first. `out` is where its outputs go, `earlier_out` where those went that it only reads, newest first.
     `inputs` is where what the job reads beside its workspace lies, by the member of the spec. `is_bare`: it runs
-    without a container, and finds everything where it lies.
+    without a container, and finds everything where it lies. `spans_ray` is what `needs_ray` said.
     """
 
     attempt: AttemptId
@@ -35,6 +35,7 @@ class Placed:
     ingest: c.Ingest
     out: Path
     is_bare: bool = False
+    spans_ray: bool = False
     usage_period_s: float | None = None
     earlier_out: Sequence[Path] = ()
     resume_from: Sequence[AttemptLayout] = ()
@@ -72,6 +73,11 @@ def build_capsule(spec: JobSpec, recipe: Recipe, placed: Placed, storage: Storag
         ),
         usage_period_s=placed.usage_period_s,
     )
+
+
+def needs_ray(spec: JobSpec, recipe: Recipe) -> bool:
+    """Whether the job's framework drives a Ray cluster over its nodes; on a single one it starts Ray by itself."""
+    return bool(recipe.options.get("ray")) and sum(pool.nodes for pool in spec.spec.resources.pools) > 1
 
 
 def _find_workspace(spec: JobSpec, placed: Placed, storage: StorageLayout) -> str:
@@ -126,6 +132,7 @@ def build_request(
         shm_bytes=None,
         capsule_digest=capsule_digest,
         ingest_url=placed.ingest.url,
+        spans_ray=placed.spans_ray,
     )
 
 

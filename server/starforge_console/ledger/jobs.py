@@ -30,6 +30,7 @@ from starforge_console.ledger.tables import (
     events,
     jobs,
     lineages,
+    users,
 )
 
 
@@ -134,6 +135,15 @@ def load_spec(connection: Connection, job_id: JobId) -> str:
     if spec is None:
         raise refuse_missing_job(job_id)
     return str(spec)
+
+
+def load_owner(connection: Connection, job_id: JobId) -> str:
+    """The name of whoever submitted the job. Raises NotFound."""
+    owner = select(users.c.name).join(jobs, jobs.c.user_id == users.c.id).where(jobs.c.id == job_id)
+    name = connection.execute(owner).scalar()
+    if name is None:
+        raise refuse_missing_job(job_id)
+    return str(name)
 
 
 def find_workspace(connection: Connection, job_id: JobId) -> Digest | None:

@@ -1,11 +1,13 @@
 """Settings of a Slurm cluster, which one fleet of kind `slurm` stands for."""
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from starforge_console.errors import SettingsError
 from starforge_console.settings.group import AbsolutePath, Group
 
+_WORDS: Final = 4
 _SCHEMES: Final = ("http://", "https://", "unix:///")
 
 
@@ -51,6 +53,13 @@ class SlurmSettings(Group):
         default="",
         description="What asks for GPUs of a series, as in 'h200=gpu:h200 l40s=gpu:l40s'; unset: the cluster's types.",
     )
+    slurm_job_user: Literal["service", "submitter"] = Field(
+        default="service", description="Who jobs run as: FORGE_SLURM_USER, or the Unix user of whoever submitted."
+    )
+    slurm_user_map: AbsolutePath | None = Field(
+        default=None,
+        description="For FORGE_SLURM_JOB_USER=submitter: a file with a line 'ACCOUNT USER UID GID' for each account.",
+    )
     slurm_timeout_s: float = Field(default=15.0, gt=0, le=300, description="Longest wait for an answer of slurmrestd.")
 
     slurm_poll_s: float = Field(default=5.0, ge=0.2, le=60, description="How often the cluster is asked what changed.")
@@ -82,7 +91,50 @@ class SlurmSettings(Group):
         if not self.slurm_user:
             message = "FORGE_SLURM_USER must be set with FORGE_SLURM_URL"
             raise ValueError(message)
+        if self.slurm_job_user == "submitter" and not (self.slurm_key_file and self.slurm_user_map):
+            message = "FORGE_SLURM_JOB_USER=submitter needs FORGE_SLURM_KEY_FILE and FORGE_SLURM_USER_MAP"
+            raise ValueError(message)
         if self.slurm_runtime is None:
             message = "FORGE_SLURM_RUNTIME must say how images run: none, apptainer, enroot or docker"
             raise ValueError(message)
         return self
+
+
+class ClusterUser(NamedTuple):
+    """A Unix user of the cluster."""
+
+    name: str
+    uid: int
+    gid: int
+
+
+def load_submitters(settings: SlurmSettings) -> dict[str, ClusterUser]:
+    """The cluster's user of each account here; empty where every job runs as the console's.
+
+    Raises:
+        SettingsError: the file cannot be read, or a line of it.
+
+    """
+    if settings.slurm_job_user != "submitter" or settings.slurm_user_map is None:
+        return {}
+    path, found = settings.slurm_user_map, dict[str, ClusterUser]()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"FORGE_SLURM_USER_MAP {path} cannot be read", why=str(error)) from error
+    for place, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        if (
+            len(words) != _WORDS
+            or not all(word.isascii() and word.isdigit() for word in words[2:])
+            or words[0] in found
+        ):
+            raise SettingsError(
+                f"FORGE_SLURM_USER_MAP {path}, line {place}: {line[:80]!r} is no user of an account",
+                why="a line is ACCOUNT USER UID GID, and each account has one",
+                next_step="correct the line and start again",
+            )
+        found[words[0]] = ClusterUser(words[1], int(words[2]), int(words[3]))
+    return found

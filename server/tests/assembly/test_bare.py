@@ -11,7 +11,7 @@ import pytest
 
 from server.tests.assembly.support import SPEC, Yard, in_flight, open_yard
 from starforge.contract.ids import Digest
-from starforge.errors import NodeFault
+from starforge.errors import LaunchRefused, NodeFault
 
 
 def within(folder: Path, work: Callable[[Yard], Awaitable[None]], spec: dict[str, Any] | None = None) -> None:
@@ -71,6 +71,17 @@ def test_a_link_that_leads_elsewhere_is_refused(tmp_path: Path, place: Path) -> 
         trap.parent.mkdir(parents=True)
         trap.symlink_to("/etc")
         with pytest.raises(NodeFault, match="no link to"):
+            await yard.assembler.prepare(in_flight())
+
+    within(tmp_path, work)
+
+
+def test_a_cluster_runs_each_job_as_its_submitters_own_user(tmp_path: Path) -> None:
+    async def work(yard: Yard) -> None:
+        yard.change(submitters={"node": {"ada": (2001, 100)}, "local": {"ada": (2001, 100)}})
+        assert (await yard.assembler.prepare(in_flight())).user == "2001:100"
+        yard.change(submitters={"node": {"bob": (1, 1)}, "local": {"bob": (1, 1)}})
+        with pytest.raises(LaunchRefused, match="no user of the cluster is known for ada"):
             await yard.assembler.prepare(in_flight())
 
     within(tmp_path, work)

@@ -32,8 +32,6 @@ NO_FOLDER_CODE: Final = 90
 KILL_AFTER_GRACE_S: Final = 20
 PORT_BASE: Final = 24_000
 PORT_BLOCKS: Final = 128
-RAY_VARIABLE: Final = "FORGE_RAY"
-"""In an attempt's environment: "1" starts a Ray cluster over its nodes, and its command on the first alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,7 @@ def plan_script(request: LaunchRequest, runtime: Runtime, cpus: Sequence[int]) -
         grace_s=request.grace_s,
         runtime=runtime,
         variables=tuple(sorted(request.env)),
-        spans_ray=request.env.get(RAY_VARIABLE) == "1",
+        spans_ray=request.spans_ray,
     )
 
 

@@ -135,14 +135,17 @@ def test_no_secret_is_in_what_is_submitted_or_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("runtime", Runtime)
 @pytest.mark.parametrize("pools", [ONE_NODE, TWO_POOLS], ids=["one", "pools"])
-@pytest.mark.parametrize("ray", ["0", "1"])
+@pytest.mark.parametrize("ray", [False, True])
 def test_bash_takes_the_script_of_every_runtime(
-    tmp_path: Path, runtime: Runtime, pools: tuple[PoolRequest, ...], ray: str
+    tmp_path: Path,
+    runtime: Runtime,
+    pools: tuple[PoolRequest, ...],
+    ray: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     request = request_of(
         tmp_path,
         pools=pools,
-        env={"FORGE_RAY": ray},
+        spans_ray=ray,
         command=("-c", 'echo "it\'s" $HOME'),
         mounts=(Mount("/data/a b", "/in", read_only=True),),
     )

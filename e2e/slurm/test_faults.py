@@ -181,19 +181,21 @@ def test_a_dead_controller_is_no_signal_and_what_ended_meanwhile_is_told(harness
     play(harness, scenario)
 
 
-def test_a_controller_that_crashed_and_forgot_the_start_starts_nothing_twice(harness: SlurmHarness) -> None:
-    async def scenario() -> None:
-        request = await begin(harness)
-        await asyncio.to_thread(harness.lab.kill_controller)
-        assert isinstance(await look(harness, request), NoSignal)
-        await asyncio.to_thread(harness.lab.start_controller)
-        await harness.finish(request, 4)
-        ended = await harness.settle(request.attempt, Phase.EXITED)
-        assert ended.exit is not None
-        assert ended.exit.code
-        assert harness.count_starts(request.attempt) == 1
+def test_a_controller_that_crashed_and_forgot_the_start_starts_nothing_twice(tmp_path: Path) -> None:
+    with ready_lab() as lab, slurm_harness(lab, tmp_path) as harness:
 
-    play(harness, scenario)
+        async def scenario() -> None:
+            request = await begin(harness)
+            await asyncio.to_thread(lab.kill_controller)
+            assert isinstance(await look(harness, request), NoSignal)
+            await asyncio.to_thread(lab.start_controller)
+            await harness.finish(request, 4)
+            ended = await harness.settle(request.attempt, Phase.EXITED)
+            assert ended.exit is not None
+            assert ended.exit.code != 0
+            assert harness.count_starts(request.attempt) == 1
+
+        play(harness, scenario)
 
 
 def test_a_token_that_is_refused_says_so_and_ends_nothing(harness: SlurmHarness) -> None:

@@ -11,7 +11,7 @@ from starforge_console.executors.slurm.filling import fill
 FIRST_PORT: Final = 32
 """Of an attempt's block of ports those from here on are Ray's; the ones below are the command's own."""
 JOIN_DEADLINE_S: Final = 300
-NOT_JOINED_CODE: Final = 93
+NOT_JOINED_CODE: Final = 196
 
 
 def build_ray_script(nodes: int, own: str, stop_wait_s: int) -> str:
@@ -85,11 +85,9 @@ while sum(node["Alive"] for node in ray.nodes()) < @nodes@:
 bash "$@" &
 driver=$!
 [ -z "$asked" ] || kill -TERM "$driver"
-while :; do
-  wait "$driver"
-  code=$?
-  kill -0 "$driver" 2>/dev/null || break
-done
+while kill -0 "$driver" 2>/dev/null; do sleep 0.5; done
+wait "$driver"
+code=$?
 touch @own@/ray-ended
 end_ray
 exit "$code"

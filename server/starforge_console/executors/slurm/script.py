@@ -24,12 +24,14 @@ SECRETS_FILE: Final = "secrets"
 LOG_FILE: Final = "log"
 FAILED_FILE: Final = "failed"
 
-NOT_STARTED_CODE: Final = 95
+NOT_STARTED_CODE: Final = 199
 """The script's exit code where another job, or a fence, was there before it."""
-LIMIT_CODE: Final = 94
+LIMIT_CODE: Final = 198
 """The script's exit code where the job did not end well after the warning that its time limit draws near."""
-NO_FOLDER_CODE: Final = 90
+NO_FOLDER_CODE: Final = 197
 KILL_AFTER_GRACE_S: Final = 20
+LOOK_EVERY_S: Final = "0.5"
+"""How often the scripts look whether what they started has ended."""
 PORT_BASE: Final = 24_000
 PORT_BLOCKS: Final = 128
 
@@ -82,6 +84,7 @@ def build_script(plan: ScriptPlan) -> str:
             "no_folder": NO_FOLDER_CODE,
             "not_started": NOT_STARTED_CODE,
             "limit": LIMIT_CODE,
+            "pause": LOOK_EVERY_S,
             "kill_after": int(plan.grace_s) + KILL_AFTER_GRACE_S,
             "port_base": PORT_BASE,
             "port_blocks": PORT_BLOCKS,
@@ -139,11 +142,10 @@ start() { # first rank, the words of srun
 }
 @started@
 for group in $groups; do
-  while :; do
-    wait "$group"
-    code=$?
-    kill -0 "$group" 2>/dev/null || break
-  done
+  # A wait that a signal ends may lose an end of the same moment for good: it is asked for only once it is there.
+  while kill -0 "$group" 2>/dev/null; do sleep @pause@; done
+  wait "$group"
+  code=$?
   [ "$code" -le "$codes" ] || codes=$code
 done
 [ -z "$watchdog" ] || kill "$watchdog" 2>/dev/null
@@ -189,11 +191,9 @@ cd @workdir@ || exit @no_folder@
 @run@ &
 child=$!
 [ -z "$asked" ] || kill -TERM "$child"
-while :; do
-  wait "$child"
-  code=$?
-  kill -0 "$child" 2>/dev/null || break
-done
+while kill -0 "$child" 2>/dev/null; do sleep @pause@; done
+wait "$child"
+code=$?
 [ -z "$watchdog" ] || kill "$watchdog" 2>/dev/null
 if [ "$code" != 0 ]; then
   memory=$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
@@ -215,6 +215,7 @@ def _build_node_script(plan: ScriptPlan) -> str:
             "attempt": plan.attempt,
             "own": OWN_FOLDER,
             "no_folder": NO_FOLDER_CODE,
+            "pause": LOOK_EVERY_S,
             "kill_after": int(plan.grace_s) + KILL_AFTER_GRACE_S,
             "workdir": shlex.quote(plan.workdir),
             "run": _run(plan),

@@ -73,6 +73,10 @@ _CAUSES: Final[Mapping[Means, EndCause]] = {
 }
 
 
+_OWN_CODES: Final[Mapping[int, Means]] = {LIMIT_CODE: Means.OVER_TIME, NOT_STARTED_CODE: Means.NODE_FAILED}
+"""What the script's own exit codes say of an attempt that had begun; the second: a controller that crashed forgot so."""
+
+
 @dataclass(frozen=True, slots=True)
 class StartMark:
     """Which job began the attempt, and how often that had been queued again by then."""
@@ -99,8 +103,8 @@ def observe_job(components: Sequence[NativeJob], mark: StartMark | None, at: flo
     if mark is None:
         failure = Failure.START_FAILED if means in {Means.CANCELLED, Means.OVER_TIME} else Failure.NODE_FAULT
         return replace(_see(components, Phase.EXITED, at, _note_unbegun(cause)), failure=failure)
-    if means is Means.FAILED and cause.exit_code == LIMIT_CODE and cause.time_limit_s is not None:
-        means = Means.OVER_TIME
+    if means is Means.FAILED:
+        means = _OWN_CODES.get(cause.exit_code or 0, means)
     return replace(_see(components, Phase.EXITED, at, _note(cause)), exit=_build_exit(cause, means))
 
 

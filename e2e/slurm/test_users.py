@@ -45,11 +45,12 @@ def test_a_job_runs_as_its_submitters_own_user(lab: SlurmLab, tmp_path: Path) ->
 
         async def scenario() -> None:
             request = harness.make_request(
-                script=f"id -u >who; cat $FORGE_SECRETS_DIR/TOKEN >secret; {COUNTS}", secret=SECRET
+                script=f"id -u >who; umask >mask; cat $FORGE_SECRETS_DIR/TOKEN >secret; {COUNTS}", secret=SECRET
             )
             os.chown(request.workdir, BOB.uid, BOB.gid)
             await run_whole(harness, replace(request, user=f"{BOB.uid}:{BOB.gid}"))
             assert (read(request, "who"), read(request, "secret")) == (str(BOB.uid), SECRET)
+            assert read(request, "mask") == "0022"
             stranger = harness.make_request()
             with pytest.raises(LaunchRefused, match=f"no user of the cluster is known for {ADA}"):
                 await harness.launch(stranger)

@@ -180,12 +180,13 @@ end_in_time() {
 watchdog=''
 trap 'touch "$own/warned"; end_in_time' URG
 trap 'rm -rf "$secrets"; end' TERM # Slurm kills soon after
-trap 'rm -rf "$secrets"' EXIT
+trap 'rm -rf "$secrets"@remove@' EXIT
 while read -r name value; do
   [ "$name" != . ] || break
   printf '%s' "$value" | base64 -d >"$secrets/$name"
 done
 exec </dev/null
+umask 022 # as in a container: others go on from what the job leaves
 export FORGE_SECRETS_DIR=$secrets
 cd @workdir@ || exit @no_folder@
 @run@ &
@@ -216,6 +217,8 @@ def _build_node_script(plan: ScriptPlan) -> str:
             "own": OWN_FOLDER,
             "no_folder": NO_FOLDER_CODE,
             "pause": LOOK_EVERY_S,
+            # Whatever ended its client, the engine runs the container on.
+            "remove": f"; docker rm --force {_name(plan)}" if plan.runtime is Runtime.DOCKER else "",
             "kill_after": int(plan.grace_s) + KILL_AFTER_GRACE_S,
             "workdir": shlex.quote(plan.workdir),
             "run": _run(plan),
@@ -249,9 +252,13 @@ def _docker(plan: ScriptPlan) -> str:
     names = [f"--env={name}" for name in (*plan.variables, *own)]
     words = shlex.join(["docker", "run", "--rm", "--init", "--network=host", "--entrypoint=", *mounts, *names])
     gpus = '${CUDA_VISIBLE_DEVICES:+--gpus "device=$CUDA_VISIBLE_DEVICES"}'
-    name = f"--name=starforge-{plan.attempt}-$FORGE_NODE_RANK"
+    name = f"--name={_name(plan)}"
     user = '--user="$(id -u):$(id -g)" --volume="$secrets:$secrets:ro"'
     return f"{words} {gpus} {name} {user} --workdir={shlex.quote(plan.workdir)} {shlex.quote(plan.image)}"
+
+
+def _name(plan: ScriptPlan) -> str:
+    return f'"starforge-{plan.attempt}-$FORGE_NODE_RANK"'
 
 
 _RUNTIMES: Final = {

@@ -74,7 +74,7 @@ _CAUSES: Final[Mapping[Means, EndCause]] = {
 
 
 _OWN_CODES: Final[Mapping[int, Means]] = {LIMIT_CODE: Means.OVER_TIME, NOT_STARTED_CODE: Means.NODE_FAILED}
-"""What the script's own exit codes say of an attempt that had begun; the second: a controller that crashed forgot so."""
+"""What the script's own codes say of an attempt that had begun; the second: a controller that crashed forgot that."""
 
 
 @dataclass(frozen=True, slots=True)

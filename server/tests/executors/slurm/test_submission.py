@@ -176,6 +176,13 @@ def test_a_container_gets_its_mounts(tmp_path: Path, runtime: Runtime, words: st
     assert words in build_script(plan_script(request, runtime, [1]))
 
 
+def test_a_container_of_an_engine_is_removed_whatever_ended_its_client(tmp_path: Path) -> None:
+    request = request_of(tmp_path)
+    script = build_script(plan_script(request, Runtime.DOCKER, [1]))
+    assert f'docker rm --force "starforge-{request.attempt}-$FORGE_NODE_RANK"' in script
+    assert "docker rm" not in build_script(plan_script(request, Runtime.NONE, [1]))
+
+
 def test_a_comment_says_whose_job_it_is_and_a_strangers_says_nothing(tmp_path: Path) -> None:
     request = request_of(tmp_path)
     comment = submit(request, tmp_path).components[0]["comment"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from starforge.contract.executor import FleetView
 from starforge.contract.ids import AttemptId
 from starforge.said.sentence import say
-from starforge_console.executors.slurm.grouping import Components, group_jobs
+from starforge_console.executors.slurm.grouping import Components, Ours, group_jobs
 from starforge_console.executors.slurm.native import NativeJob, NativeNode, NativePartition
 from starforge_console.executors.slurm.records import Launches
 from starforge_console.executors.slurm.replies import SlurmSilent
@@ -49,7 +49,8 @@ class Cluster:
         jobs = await self.rest.list_jobs(self._settings.user)
         if not jobs:
             await self.rest.find_job(NO_SUCH_JOB, self._settings.user)
-        return group_jobs(jobs, self._settings.install, self._users)
+        ours = Ours(install=self._settings.install, users=self._users, launched=self._launches.all())
+        return group_jobs(jobs, ours)
 
     async def load(self) -> Picture:
         """The whole."""

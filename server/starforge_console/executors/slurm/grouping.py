@@ -1,30 +1,41 @@
 """Which of a cluster's jobs are attempts of ours: pure."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from starforge.contract.ids import AttemptId
 from starforge_console.executors.slurm.native import NativeJob
 from starforge_console.executors.slurm.states import StartMark, is_living
-from starforge_console.executors.slurm.submission import find_owner, name_job
+from starforge_console.executors.slurm.submission import find_attempt, find_owner
 
 Components: TypeAlias = Sequence[NativeJob]
 """One job: its components, the leader first."""
 
 
-def group_jobs(
-    jobs: Collection[NativeJob], install: str, users: Collection[str]
-) -> Mapping[AttemptId, Sequence[Components]]:
-    """The jobs of each attempt of `install`, oldest first; more than one where a submission arrived twice.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ours:
+    """What tells a job of ours from a stranger's: anybody in the cluster may write any name and comment.
 
-    Anybody in the cluster may write any name and comment: only those of `users` count.
+    Attributes:
+        install: Named by the job's comment.
+        users: Whose jobs count.
+        launched: Attempts that were sent from here: a cluster may put words of its own in place of a comment.
+
     """
+
+    install: str
+    users: Collection[str]
+    launched: Collection[AttemptId]
+
+
+def group_jobs(jobs: Collection[NativeJob], ours: Ours) -> Mapping[AttemptId, Sequence[Components]]:
+    """The jobs of each attempt of ours, oldest first; more than one where a submission arrived twice."""
     found: dict[AttemptId, dict[int, list[NativeJob]]] = {}
     for job in jobs:
-        owner = find_owner(job.comment)
-        if owner is None or owner.install != install or job.name != name_job(owner.attempt) or job.user not in users:
-            continue
-        found.setdefault(owner.attempt, {}).setdefault(job.het_job_id or job.job_id, []).append(job)
+        attempt = _find_attempt(job, ours)
+        if attempt is not None:
+            found.setdefault(attempt, {}).setdefault(job.het_job_id or job.job_id, []).append(job)
     return {
         attempt: [sorted(by_id[leader], key=lambda job: job.het_offset) for leader in sorted(by_id)]
         for attempt, by_id in found.items()
@@ -38,3 +49,13 @@ def choose_job(groups: Sequence[Components], mark: StartMark | None, known: int 
             if components[0].job_id == wanted:
                 return components
     return next((components for components in groups if is_living(components)), groups[0])
+
+
+def _find_attempt(job: NativeJob, ours: Ours) -> AttemptId | None:
+    attempt = find_attempt(job.name)
+    if attempt is None or job.user not in ours.users:
+        return None
+    owner = find_owner(job.comment)
+    if owner is None:
+        return attempt if attempt in ours.launched else None
+    return attempt if (owner.install, owner.attempt) == (ours.install, attempt) else None

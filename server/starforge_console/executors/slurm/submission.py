@@ -76,6 +76,15 @@ def name_job(attempt: AttemptId) -> str:
     return name_container(attempt)
 
 
+def find_attempt(name: str) -> AttemptId | None:
+    """Whose job has that name; None for one that none of ours can have."""
+    try:
+        attempt = parse_attempt_id(name.removeprefix(name_job(AttemptId(""))))
+    except SpecError:
+        return None
+    return attempt if name == name_job(attempt) else None
+
+
 def write_owner(install: str, attempt: AttemptId) -> str:
     """The comment that says whose job it is: an attempt whose submission's reply was lost is found by it."""
     return f"starforge install={install} job={job_of(attempt)} attempt={attempt}"

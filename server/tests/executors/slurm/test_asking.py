@@ -194,6 +194,16 @@ def test_a_strangers_job_is_never_taken_for_an_attempt(daemon: Daemon, tmp_path:
     assert isinstance(observe(daemon, tmp_path), Gone)
 
 
+def test_a_job_whose_comment_the_cluster_has_changed_is_known_by_its_name(daemon: Daemon, tmp_path: Path) -> None:
+    entry = job("RUNNING", job_id=7, name=f"starforge-{ATTEMPT}", comment="project=x")
+    daemon.answers["/slurm/v0.0.41/jobs"] = (200, jobs(entry))
+    assert isinstance(observe(daemon, tmp_path), Gone)
+    remember(tmp_path, 7)
+    daemon.asked.clear()
+    assert isinstance(observe(daemon, tmp_path), Seen)
+    assert daemon.asked == ["/openapi/v3", "/slurm/v0.0.41/jobs"]
+
+
 def test_one_question_answers_for_all(daemon: Daemon, tmp_path: Path) -> None:
     entries = []
     attempts = [new_attempt_id(new_job_id(), 1) for _ in range(20)]

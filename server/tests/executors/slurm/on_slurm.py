@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -125,6 +126,10 @@ class SlurmHarness:
 
     def close(self) -> None:
         self.lab.empty()
+        # What a node leaves that failed under its job stays in its memory until it starts anew.
+        for attempt in self._workdirs:
+            for left in Path("/dev/shm").glob(f"starforge-{attempt}-*"):  # noqa: S108 - where nodes keep secrets
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def find_made_up_series(gpu_type: str) -> str | None:

@@ -12,7 +12,7 @@ from server.tests.executors.conformance import SECRET, run
 from server.tests.executors.on_engine import COUNTS
 from server.tests.executors.slurm.on_slurm import ADA, SlurmHarness, ready_lab, slurm_harness
 from starforge.contract.launch import LaunchRequest, Mount, Secret
-from starforge.contract.observation import Failure, Phase
+from starforge.contract.observation import Failure, Gone, Phase
 from starforge.errors import LaunchRefused
 from starforge_console.executors.slurm.settings import StaticToken, TokenFile, TokenSource, UnixUser
 
@@ -94,16 +94,14 @@ def test_an_older_version_of_the_daemon_is_spoken_too(tmp_path: Path) -> None:
         run(harness, run_whole(harness, harness.make_request()))
 
 
-def test_what_a_container_would_mount_is_linked_where_there_is_none(lab: SlurmLab, tmp_path: Path) -> None:
+def test_what_would_have_to_be_mounted_is_refused_where_there_is_no_container(lab: SlurmLab, tmp_path: Path) -> None:
     with slurm_harness(lab, tmp_path) as harness:
-        request = harness.make_request(script=f"cat data/it >seen; {COUNTS}")
-        source, place = tmp_path / "elsewhere", Path(request.workdir, "data")
-        source.mkdir(mode=0o755)
-        (source / "it").write_text("found")
-        place.mkdir()
+        request = harness.make_request()
+        mounted = replace(request, mounts=(Mount("/data", f"{request.workdir}/data", read_only=True),))
 
         async def scenario() -> None:
-            await run_whole(harness, replace(request, mounts=(Mount(str(source), str(place), read_only=True),)))
-            assert read(request, "seen") == "found"
+            with pytest.raises(LaunchRefused, match="without a container"):
+                await harness.launch(mounted)
+            assert isinstance((await harness.executor.observe([request.attempt]))[request.attempt], Gone)
 
         run(harness, scenario())

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from starforge.contract.launch import Mount, parse_user
+from starforge.contract.launch import parse_user
 from starforge.durable import sync_folder
 from starforge.errors import BackendUnreachable, NodeFault
 from starforge_console.executors.slurm.script import FAILED_FILE, OWN_FOLDER, SECRETS_FILE, START_MARK, write_secrets
@@ -52,20 +52,6 @@ class AttemptFolder:
                 why=str(error.strerror),
                 next_step="let the console write there, and give files to the users of its jobs",
             ) from error
-
-    def link(self, mounts: tuple[Mount, ...]) -> None:
-        """Make each target a link to its source: nothing is mounted where no container is. Raises NodeFault."""
-        for mount in mounts:
-            source, target = Path(mount.source), Path(mount.target)
-            if source == target or (target.is_symlink() and target.readlink() == source):
-                continue
-            try:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                if target.is_dir() and not target.is_symlink():
-                    target.rmdir()
-                target.symlink_to(source)
-            except OSError as error:
-                raise NodeFault(f"{target} cannot be made a link to {source}", why=str(error.strerror)) from error
 
     def find_mark(self) -> StartMark | None:
         """What began the attempt, `FENCED`, or None as long as nothing did. Raises BackendUnreachable if not known."""

@@ -42,6 +42,7 @@ class Launching:
         """Submit `request` unless Slurm has it already. Raises as the protocol says."""
         async with self._turn:
             self._require_open(request.attempt)
+            self._require_placed(request)
             picture = await self._cluster.load()
             if await self._is_known(request.attempt, picture):
                 return
@@ -63,6 +64,14 @@ class Launching:
         launch = self._launches.find(attempt)
         if self._fences.has(attempt) or (launch is not None and launch.is_removed):
             raise LaunchRefused(f"{attempt} was fenced", why="it must not start any more")
+
+    def _require_placed(self, request: LaunchRequest) -> None:
+        """Without a container nothing is mounted: everything must lie where the job looks for it."""
+        away = [mount.target for mount in request.mounts if mount.source != mount.target]
+        if self._settings.runtime is Runtime.NONE and away:
+            raise LaunchRefused(
+                f"nothing can be mounted at {', '.join(away)}", why="the fleet runs jobs without a container"
+            )
 
     async def _is_known(self, attempt: AttemptId, picture: Picture) -> bool:
         """Whether a submission has arrived. One whose reply was lost is taken for what it is."""
@@ -112,8 +121,6 @@ class Launching:
         """All that the script finds, and the memory of the launch, before anything is submitted."""
         folder = AttemptFolder(request.workdir)
         folder.prepare(request.user, {name: secret.reveal() for name, secret in request.secrets.items()})
-        if self._settings.runtime is Runtime.NONE:
-            folder.link(request.mounts)
         self._launches.write(launch)
 
     async def _settle(self, launch: Launch, submitted: Submitted) -> None:

@@ -44,7 +44,7 @@ e2e: dev ## One end-to-end leg on real daemons: make e2e T=main
 
 .PHONY: test-all
 test-all: dev ## Every leg there is, with one last line of counts; hours, and frameworks are fetched once
-	@tools/needs.sh engine interpreters clock postgres registry rsync tini browser systemd proxy frameworks
+	@tools/needs.sh engine interpreters clock postgres registry rsync slurm tini browser systemd proxy frameworks
 	@$(PY) -m tools.legs --all
 
 .PHONY: faults

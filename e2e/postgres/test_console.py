@@ -4,7 +4,9 @@ import json
 import signal
 import subprocess
 import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 
 import psycopg
@@ -63,6 +65,20 @@ def health(console: ConsoleProcess) -> int:
     return 200
 
 
+def begins_sign_in(console: ConsoleProcess) -> bool:
+    """Whether a request went well that the console writes into its ledger."""
+    body = json.dumps({"client_id": "sf of ann on laptop"}).encode()
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{console.url}/api/v1/device/code", data=body, headers=headers)  # noqa: S310 - loopback
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310 - the same
+            return bool(answer.status == HTTPStatus.OK)
+    except urllib.error.HTTPError as error:
+        if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        return False
+
+
 def test_a_console_is_set_up_serves_and_outlasts_a_restart_of_its_server(
     console: ConsoleProcess, server: PostgresServer
 ) -> None:
@@ -74,6 +90,10 @@ def test_a_console_is_set_up_serves_and_outlasts_a_restart_of_its_server(
     assert health(console) == 503
     server.start()
     wait_for(lambda: health(console) == 200, "the console to find its server again")
+    # It leads as before: what a crash leaves behind is no other console.
+    wait_for(lambda: begins_sign_in(console), "the console to write again")
+    assert console.process is not None
+    assert console.process.poll() is None
     made = console.token()  # a command of another process
     assert console.get("/api/v1/jobs", made)["items"] == []
     console.restart()

@@ -13,6 +13,7 @@ from starforge_console.accounts.tokens import Issued, make_personal_token
 from starforge_console.accounts.users import tell_token
 from starforge_console.clock import Clock
 from starforge_console.domain.tokens import hash_token
+from starforge_console.errors import Forbidden
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.audit import Actor, Via, audited
 from starforge_console.ledger.database import Database
@@ -146,7 +147,11 @@ class DeviceSignIn:
             lambda made: None if made is None else tell_token(made, user, state.scopes, state.days),
             by=actor,
         )
-        if await self._ledger.write(spending) is None:
+        try:
+            made = await self._ledger.write(spending)
+        except Forbidden as error:  # deactivated since the state was read
+            raise SignInDenied(f"{user} did not let this sign in", next_step="run 'sf login' again") from error
+        if made is None:
             raise _expired()
         return issued, state.scopes
 

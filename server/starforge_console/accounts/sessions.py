@@ -18,6 +18,7 @@ from starforge_console.domain.tokens import hash_token
 from starforge_console.ledger.accounts import Account, NewToken, User, add_token, find_account, revoke_token
 from starforge_console.ledger.audit import Actor, Via, audited
 from starforge_console.ledger.database import Database
+from starforge_console.ledger.device_codes import deny_approved
 from starforge_console.ledger.tokens import (
     TokenRecord,
     extend_session,
@@ -134,13 +135,17 @@ class Sessions:
         return await self._ledger.read(lambda c: list_tokens(c, (PERSONAL, SESSION), now, user_id))
 
     async def end_others(self, account: Account) -> int:
-        """End all sessions and tokens of the account but the one in use, and the one that opened it; gives how many."""
+        """End all sessions and tokens of the account but the one in use, and the one that opened it; gives how many.
+
+        What was approved by a code and not fetched yet ends with them.
+        """
         found = await self.list_for(account)
         current = next((one for one in found if one.id == account.token_id), None)
         kept = {account.token_id, current.opened_by if current else None}
         others = [one.id for one in found if one.id not in kept]
         for token_id in others:
             await self.revoke(account, token_id)
+        await self._ledger.write(lambda c: deny_approved(c, account.user_id))
         return len(others)
 
     async def make_token(self, account: Account, scopes: frozenset[str], label: str, days: float) -> Issued:

@@ -15,12 +15,13 @@ from starforge_console.accounts.tokens import (
     Issued,
     make_personal_token,
 )
+from starforge_console.accounts.users import tell_token
 from starforge_console.clock import Clock
 from starforge_console.domain.roles import Scope, scopes_of_role
 from starforge_console.domain.tokens import hash_token
 from starforge_console.errors import Forbidden, TokenRefused
-from starforge_console.ledger.accounts import Account, add_token, find_account, revoke_token, spend_token
-from starforge_console.ledger.audit import audited
+from starforge_console.ledger.accounts import Account, find_account, revoke_token, spend_for_token
+from starforge_console.ledger.audit import Actor, Via, audited
 from starforge_console.ledger.database import Database
 
 REMEMBERED_S: Final = 1.0
@@ -45,6 +46,8 @@ class Accounts:
         self._clock = clock
         self._throttle = Throttle()
         self._remembered: dict[str, _Remembered] = {}
+        self._forgotten = 0
+        """Counts up with each `forget`: what was read before it is not remembered after it."""
 
     async def authenticate(self, header: str | None, peer: str) -> Account:
         """Whose personal token stands in the Authorization `header`.
@@ -62,13 +65,15 @@ class Accounts:
         if known is not None and known.until > self._clock.monotonic() and known.account.expires_at > now:
             return known.account
         self._remembered.pop(token_hash, None)
+        forgotten = self._forgotten
         account = await self._ledger.read(lambda c: find_account(c, token_hash, PERSONAL, now))
         if account is None:
             self._count_failure(peer)
             raise TokenRefused("the token is unknown, expired or revoked", next_step=_SIGN_IN_AGAIN)
         if not account.active:
             raise Forbidden(say("form.deactivated", user=account.user), next_step=say("fault.ask_administrator"))
-        self._remember(token_hash, account)
+        if forgotten == self._forgotten:
+            self._remember(token_hash, account)
         return account
 
     async def revoke(self, account: Account, header: str | None) -> None:
@@ -78,15 +83,17 @@ class Accounts:
         told = say("did.token_revoked", token=account.token_id or 0, user=account.user)
         revoking = audited(lambda c: revoke_token(c, token_hash, now), lambda done: told if done else None)
         await self._ledger.write(revoking)
-        self._remembered.pop(token_hash, None)
+        self.forget([token_hash])
 
     def forget(self, hashes: Iterable[str]) -> None:
         """Ask the ledger again about the tokens with these hashes: they were revoked."""
+        self._forgotten += 1
         for token_hash in hashes:
             self._remembered.pop(token_hash, None)
 
     def forget_all(self) -> None:
         """Ask the ledger again about every token: what users may do has changed."""
+        self._forgotten += 1
         self._remembered.clear()
 
     async def spend_sign_in_code(self, code: str, peer: str) -> Issued:
@@ -100,21 +107,27 @@ class Accounts:
         """
         code_hash, now = hash_token(code), self._clock.now()
         account = await self._ledger.read(lambda c: find_account(c, code_hash, SIGN_IN, now))
-        if account is not None:  # two may have read it: only one of them spends it
-            account = await self._ledger.write(lambda c: spend_token(c, code_hash, SIGN_IN, now))
-        if account is None:
+        issued = None if account is None else await self._spend(account, code_hash, peer)
+        if issued is None:
             self._count_failure(peer)
             raise TokenRefused(
                 "the sign-in link is unknown, used or too old",
                 next_step="make a new one with 'starforge-console init --new-link'",
             )
+        return issued
+
+    async def _spend(self, account: Account, code_hash: str, peer: str) -> Issued | None:
+        """The token for the user of the code, in the transaction that spends it; None where another was faster."""
         if not account.active:
             raise Forbidden(say("form.deactivated", user=account.user), next_step=say("fault.ask_administrator"))
-        issued = make_personal_token(
-            account.user_id, scopes_of_role(account.role), "made at sign-in", now, days=PERSONAL_DAYS
+        now, scopes = self._clock.now(), scopes_of_role(account.role)
+        issued = make_personal_token(account.user_id, scopes, "made at sign-in", now, days=PERSONAL_DAYS)
+        spending = audited(
+            lambda c: spend_for_token(c, code_hash, SIGN_IN, issued.kept, now),
+            lambda token: None if token is None else tell_token(token, account.user, scopes, PERSONAL_DAYS),
+            by=Actor(user=account.user, via=Via.PAGE, at=now, peer=peer),
         )
-        await self._ledger.write(lambda c: add_token(c, issued.kept, now))
-        return issued
+        return issued if await self._ledger.write(spending) is not None else None
 
     def _count_failure(self, peer: str) -> None:
         """Note a failure of `peer`. Raises Busy when it has none left.

@@ -95,18 +95,19 @@ def place_on_one_node(ask: PlacementAsk, view: FleetView) -> Target | NoRoom:
 def place_on_nodes(ask: PlacementAsk, view: FleetView) -> Target | NoRoom:
     """Machines for every pool of `ask`, or why they do not suffice.
 
-    As on one node, those with most fitting GPUs free come first. What one pool takes, the next does not find, and the
-    one with most GPUs a machine chooses first; a pool has each of its machines once.
+    As on one node, those with most fitting GPUs free come first. What one pool takes, the next does not find: those
+    that name a series choose first, then those with most GPUs a machine. A pool has each of its machines once.
     """
     left = view
     spread: list[tuple[str, ...]] = [()] * len(ask.pools)
-    for number, pool in sorted(enumerate(ask.pools), key=lambda one: -one[1].gpus_per_node):
+    for number, pool in sorted(enumerate(ask.pools), key=lambda one: (one[1].series is None, -one[1].gpus_per_node)):
         reasons = {node.name: _find_reason(pool, node, names_jobs=False) for node in left.nodes}
         able = [node for node in left.nodes if not reasons[node.name]]
         if len(able) < pool.nodes:
             few = say("room.few_nodes", able=len(able), nodes=pool.nodes, pool=pool.name)
             never = decide_fit(ask.pools, view, SEVERAL_NODES).never
-            return NoRoom(per_node={name: why or few for name, why in reasons.items()}, never=bool(never))
+            now = {node.name: _find_reason(pool, node, names_jobs=False) for node in view.nodes}
+            return NoRoom(per_node={name: why or few for name, why in now.items()}, never=bool(never))
         able.sort(key=lambda node: (-_count_free(pool, node), node.name))
         spread[number] = tuple(node.name for node in able[: pool.nodes])
         left = claim_pool(left, spread[number], ask.attempt, pool)

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, insert, select, update
 from starforge.errors import Conflict
 from starforge.said.sentence import say
 from starforge_console.domain.roles import may_administer, may_operate, narrow_scopes
+from starforge_console.errors import Forbidden, TokenRefused
 from starforge_console.ledger.tables import tokens, users
 
 _OF_USER = (users.c.id, users.c.name, users.c.role, users.c.active)
@@ -91,7 +92,20 @@ def list_users(connection: Connection) -> Sequence[User]:
 
 
 def add_token(connection: Connection, token: NewToken, now: float) -> int:
-    """Keep a token's hash and give its number."""
+    """Keep a token's hash and give its number.
+
+    Raises:
+        Forbidden: its user is deactivated: whoever read otherwise read it before.
+        TokenRefused: the token that opened this session is revoked, likewise.
+
+    """
+    user = connection.execute(select(users.c.name, users.c.active).where(users.c.id == token.user_id)).one()
+    if not user.active:
+        raise Forbidden(say("form.deactivated", user=user.name), next_step=say("fault.ask_administrator"))
+    if token.opened_by is not None:
+        opener = select(tokens.c.id).where(tokens.c.id == token.opened_by, tokens.c.revoked_at.is_(None))
+        if connection.execute(opener).first() is None:
+            raise TokenRefused("the token is unknown, expired or revoked", next_step="sign in again")
     result = connection.execute(
         insert(tokens).values(
             user_id=token.user_id,
@@ -137,12 +151,15 @@ def find_account(connection: Connection, token_hash: str, kind: str, now: float)
     )
 
 
-def spend_token(connection: Connection, token_hash: str, kind: str, now: float) -> Account | None:
-    """Whose token of this kind has the hash, once: it is revoked in the same transaction."""
-    account = find_account(connection, token_hash, kind, now)
-    if account is not None:
-        revoke_token(connection, token_hash, now)
-    return account
+def spend_for_token(connection: Connection, token_hash: str, kind: str, token: NewToken, now: float) -> int | None:
+    """End the token of this kind and keep `token` in its place; gives its number, None where that one had ended.
+
+    Raises as `add_token` does.
+    """
+    if find_account(connection, token_hash, kind, now) is None:
+        return None
+    revoke_token(connection, token_hash, now)
+    return add_token(connection, token, now)
 
 
 def revoke_token(connection: Connection, token_hash: str, now: float) -> bool:

@@ -133,5 +133,11 @@ def spend(connection: Connection, device_hash: str, token: NewToken, now: float)
     return add_token(connection, token, now)
 
 
+def deny_approved(connection: Connection, user_id: int) -> None:
+    """Let no sign-in that the user has approved be answered with a token any more."""
+    mine = (device_codes.c.user_id == user_id) & device_codes.c.spent_at.is_(None)
+    connection.execute(update(device_codes).where(mine).values(denied=True))
+
+
 def _waits(now: float) -> ColumnElement[bool]:
     return (device_codes.c.expires_at > now) & device_codes.c.user_id.is_(None) & device_codes.c.spent_at.is_(None)

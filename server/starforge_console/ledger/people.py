@@ -10,6 +10,7 @@ from starforge.said.sentence import say
 from starforge_console.domain.nearest import say_nearest
 from starforge_console.domain.roles import Role
 from starforge_console.ledger.accounts import User, list_users
+from starforge_console.ledger.device_codes import deny_approved
 from starforge_console.ledger.quotas import list_held, list_members, set_team
 from starforge_console.ledger.tables import tokens, users
 
@@ -67,7 +68,7 @@ def change_role(connection: Connection, name: str, role: Role) -> tuple[Person, 
 def change_active(connection: Connection, name: str, now: float, *, active: bool) -> tuple[Person, bool]:
     """Let the user of that name sign in, or not any more; gives the user and whether that was otherwise before.
 
-    Whoever may not has no token and no session left, so that none of them comes back with their user.
+    Whoever may not has no token, session or approved sign-in left, so that none of them comes back with their user.
 
     Raises:
         NotFound: there is no such user.
@@ -79,6 +80,7 @@ def change_active(connection: Connection, name: str, now: float, *, active: bool
         _require_another(connection, before)
         lives = (tokens.c.user_id == before.id) & tokens.c.revoked_at.is_(None)
         connection.execute(update(tokens).where(lives).values(revoked_at=now))
+        deny_approved(connection, before.id)
     connection.execute(update(users).where(users.c.id == before.id).values(active=active))
     return load_person(connection, name), before.active is not active
 

@@ -33,7 +33,8 @@ _CONNECT_TIMEOUT_S: Final = 10
 _LAST_SESSION_S: Final = 5.0
 # The number of the console that led last is a sequence in each schema.
 _MAKE_LEADERS: Final = "CREATE SEQUENCE IF NOT EXISTS leaders"
-_NEXT_LEADER: Final = "SELECT nextval('leaders')"
+_NEXT_LEADER: Final = "SELECT setval('leaders', nextval('leaders'))"
+"""Set once more: a sequence alone logs numbers ahead, and after a crash of the server it would stand at a later one."""
 _LAST_LEADER: Final = "SELECT last_value FROM leaders"
 _REPEATABLE: Final = frozenset({"40001", "40P01"})
 """Serialization failure, deadlock: nothing of the transaction was kept, and it may well succeed when it is repeated."""

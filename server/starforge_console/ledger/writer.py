@@ -133,8 +133,10 @@ def _commit_batch(connection: Connection, batch: Sequence[_Job]) -> None:
             return transaction.commit()
         except SQLAlchemyError as error:
             _roll_back(connection)
-            if not is_repeatable(error):
-                return _fail(batch, error, is_known=connection.dialect.name == "sqlite")
+            if is_repeatable(error) and run < RUNS_AT_MOST:
+                continue
+            is_known = is_repeatable(error) or connection.dialect.name == "sqlite"
+            return _fail(batch, error, is_known=is_known)
     return None
 
 

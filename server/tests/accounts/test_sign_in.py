@@ -1,5 +1,7 @@
 import asyncio
+import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from starforge_console.domain.tokens import hash_token
 from starforge_console.errors import Forbidden, TokenRefused
 from starforge_console.ledger.accounts import Account, add_token, add_user, find_account, revoke_token
 from starforge_console.ledger.database import Database
+from starforge_console.ledger.people import change_active
 
 PEER = "10.0.0.7"
 DAY_S = 86400.0
@@ -188,3 +191,39 @@ def test_a_member_is_sent_to_an_administrator_and_an_administrator_to_a_token_th
     with pytest.raises(Forbidden) as refused:
         check_scope(account, Scope.ADMIN)
     assert next_step in refused.value.next_step
+
+
+def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered(
+    ledger: Database, clock: HandClock, accounts: Accounts
+) -> None:
+    token = issue(ledger, clock).text.reveal()
+
+    async def go() -> None:
+        looking = asyncio.ensure_future(accounts.authenticate(f"Bearer {token}", PEER))
+        await asyncio.sleep(0)  # it has asked the ledger, and has no answer yet
+        await ledger.write(lambda c: revoke_token(c, hash_token(token), clock.now()))
+        accounts.forget([hash_token(token)])
+        with contextlib.suppress(TokenRefused):
+            await looking
+        with pytest.raises(TokenRefused):
+            await accounts.authenticate(f"Bearer {token}", PEER)
+
+    asyncio.run(go())
+
+
+def test_no_session_is_opened_by_a_token_that_was_revoked_meanwhile(ledger: Database, clock: HandClock) -> None:
+    issued = issue(ledger, clock)
+    account = ledger.read_now(lambda c: find_account(c, issued.kept.hash, PERSONAL, clock.now()))
+    assert account is not None
+    ledger.write_now(lambda c: revoke_token(c, issued.kept.hash, clock.now()))
+    session = replace(issued.kept, kind="session", hash="another", opened_by=account.token_id)
+    with pytest.raises(TokenRefused):
+        ledger.write_now(lambda c: add_token(c, session, clock.now()))
+
+
+def test_nobody_gets_a_token_who_was_deactivated_meanwhile(ledger: Database, clock: HandClock) -> None:
+    ledger.write_now(lambda c: add_user(c, "root", "admin", clock.now()))
+    issued = issue(ledger, clock)
+    ledger.write_now(lambda c: change_active(c, "ann", clock.now(), active=False))
+    with pytest.raises(Forbidden, match="ann is deactivated"):
+        ledger.write_now(lambda c: add_token(c, replace(issued.kept, hash="another"), clock.now()))

@@ -284,3 +284,9 @@ def test_several_machines_are_found_exactly_where_enough_have_room(free: list[in
     view = fleet(*(node(f"n{number}", some, 8 - some) for number, some in enumerate(free)))
     able = sum(some >= gpus for some in free)
     assert isinstance(place_on_nodes(ask(gpus, nodes=nodes, cpus=1.0, memory_bytes=1), view), Target) == (able >= nodes)
+
+
+@given(st.permutations([pool("any", 1, 1), pool("rare", 1, 1, "h200"), pool("wide", 1, 2)]))
+def test_a_pool_that_any_gpu_would_do_for_leaves_those_that_another_asks_for_by_name(pools: list[PoolRequest]) -> None:
+    view = fleet(node("a", 1, series="h200"), node("b", 3, series="l40s"))
+    assert isinstance(place_on_nodes(Ask(tuple(pools)), view), Target)

@@ -10,15 +10,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, event, text
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from server.tests.databases import make_place, place_of, sqlite_only
 from server.tests.ledger.builders import open_ledger
 from starforge_console.errors import LedgerFailed, SettingsError
 from starforge_console.ledger.copying import settle_file
-from starforge_console.ledger.database import Database, lock_state, upgrade_schema
+from starforge_console.ledger.database import Database, lock_state, open_file, upgrade_schema
 from starforge_console.ledger.fleets import add_fact, find_fact
+from starforge_console.ledger.writer import Writer
 
 
 def test_a_closure_that_raises_leaves_nothing_and_spoils_no_neighbour(tmp_path: Path) -> None:
@@ -167,3 +168,35 @@ def test_a_statement_that_is_wrong_is_a_fault_of_ours_and_none_of_the_disk(tmp_p
             with pytest.raises(DBAPIError):
                 do(ask)
         ledger.write_now(partial(add_fact, name="afterwards", value="x"))
+
+
+class _Serialization(Exception):
+    sqlstate = "40001"
+
+
+@pytest.mark.parametrize(("failures", "keeps"), [(4, True), (5, False)])
+def test_a_commit_that_makes_way_again_and_again_is_told_and_never_answered_as_kept(
+    tmp_path: Path,
+    failures: int,
+    keeps: bool,  # noqa: FBT001 - what is expected
+) -> None:
+    engine = open_file(tmp_path / "x.db", read_only=False)
+    left = iter(range(failures))
+
+    @event.listens_for(engine, "commit")
+    def _refuse(connection: Connection) -> None:
+        if next(left, None) is not None:
+            connection.exec_driver_sql("ROLLBACK")  # as the server does
+            raise OperationalError("COMMIT", None, _Serialization())
+
+    writer = Writer(engine, "x")
+    written = writer.submit(lambda c: c.exec_driver_sql("CREATE TABLE IF NOT EXISTS rows (x)").close())
+    try:
+        if keeps:
+            written.result(20)
+        else:
+            with pytest.raises(LedgerFailed, match="nothing of this request was kept"):
+                written.result(20)
+    finally:
+        writer.close()
+        engine.dispose()

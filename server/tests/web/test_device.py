@@ -229,3 +229,12 @@ def test_strangers_send_little_and_are_answered_with_a_problem(console: ConsoleU
     answer = client.post(TOKEN, json={"device_code": "x"})
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["cache-control"] == "no-store"
+
+
+def test_what_was_approved_and_not_fetched_ends_with_all_other_sessions(console: ConsoleUnderTest) -> None:
+    begun = begin(console)
+    headers = console.add_user("ann")
+    ann = sign_in(console, headers)
+    decide(ann, begun["user_code"], scope=["read"])
+    assert console.client(headers).post("/api/v1/tokens/revoke-others").status_code in {200, 204}
+    assert poll(console, begun)[1]["error"] == "access_denied"

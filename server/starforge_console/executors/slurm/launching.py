@@ -52,6 +52,7 @@ class Launching:
             submission = self._build(resolved, picture)
             launch = Launch(attempt=request.attempt, user=user, workdir=request.workdir, pools=resolved.pools)
             await asyncio.to_thread(self._prepare, request, launch)
+            self._require_unfenced(launch)
             await asyncio.to_thread(self._sent.write, request.attempt, submission.describe())
             submitted = await self._cluster.rest.submit(submission.components, submission.script, user)
             await self._settle(launch, submitted)
@@ -64,6 +65,13 @@ class Launching:
         launch = self._launches.find(attempt)
         if self._fences.has(attempt) or (launch is not None and launch.is_removed):
             raise LaunchRefused(f"{attempt} was fenced", why="it must not start any more")
+
+    def _require_unfenced(self, launch: Launch) -> None:
+        """Ask the fences once more, now that a fence finds the record: one of both sees the other."""
+        if self._fences.has(launch.attempt):
+            AttemptFolder(launch.workdir).drop_secrets()
+            self._launches.forget(launch.attempt)
+            raise LaunchRefused(f"{launch.attempt} was fenced", why="it must not start any more")
 
     def _require_placed(self, request: LaunchRequest) -> None:
         """Without a container nothing is mounted: everything must lie where the job looks for it."""

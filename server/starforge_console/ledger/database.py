@@ -219,6 +219,8 @@ def open_file(path: Path, *, read_only: bool) -> Engine:
         poolclass=QueuePool,
         pool_size=READERS if read_only else 1,
         max_overflow=0,
+        # Of what is bound, secrets too would show in the text of an error.
+        hide_parameters=True,
     )
 
     @event.listens_for(engine, "connect")

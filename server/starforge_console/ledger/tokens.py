@@ -77,11 +77,6 @@ def load_token_owner(connection: Connection, token_id: int) -> TokenOwner:
     return TokenOwner(*row)
 
 
-def find_token_id(connection: Connection, token_hash: str) -> int | None:
-    """The number of the token with this hash, if it is known."""
-    return connection.execute(select(tokens.c.id).where(tokens.c.hash == token_hash)).scalar()
-
-
 def revoke_with_sessions(connection: Connection, token_id: int, now: float) -> list[str]:
     """End a token and the sessions that it opened, at once; gives the hashes that are refused from now on."""
     lives = tokens.c.revoked_at.is_(None)

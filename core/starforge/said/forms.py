@@ -156,6 +156,7 @@ FORMS: Final = {
     "form.refused_site_next": "open the page on this site and send the form from there",
     "form.refused_key": "it does not carry this session's key: it is too old, or another site sent it",
     "form.reload": "load the page again, then send the form again",
+    "form.unread_kind": "it was sent as multipart/form-data, as none of these pages does",
     "form.unread": "the form cannot be read",
     "form.no_unknown": "node {node} runs no unknown container {attempt}",
     "form.not_joined": "no machine {node} has joined fleet {fleet}",

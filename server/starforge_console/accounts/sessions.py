@@ -10,7 +10,7 @@ from starforge.errors import Busy, SignInRequired
 from starforge.said.sentence import Said, say
 from starforge_console.accounts.failures import FailureLog
 from starforge_console.accounts.sign_in import Accounts, check_administrator, refuse_owner
-from starforge_console.accounts.tokens import PERSONAL, Issued, make_personal_token
+from starforge_console.accounts.tokens import PERSONAL, SIGN_IN, Issued, make_personal_token
 from starforge_console.accounts.users import tell_token
 from starforge_console.clock import Clock
 from starforge_console.domain.roles import scopes_of_role
@@ -137,9 +137,10 @@ class Sessions:
     async def end_others(self, account: Account) -> int:
         """End all sessions and tokens of the account but the one in use, and the one that opened it; gives how many.
 
-        What was approved by a code and not fetched yet ends with them.
+        What was approved by a code and not fetched yet, and links that were not followed, end with them.
         """
-        found = await self.list_for(account)
+        now = self._clock.now()
+        found = await self._ledger.read(lambda c: list_tokens(c, (PERSONAL, SESSION, SIGN_IN), now, account.user_id))
         current = next((one for one in found if one.id == account.token_id), None)
         kept = {account.token_id, current.opened_by if current else None}
         others = [one.id for one in found if one.id not in kept]

@@ -20,9 +20,10 @@ from starforge_console.clock import Clock
 from starforge_console.domain.roles import Scope, scopes_of_role
 from starforge_console.domain.tokens import hash_token
 from starforge_console.errors import Forbidden, TokenRefused
-from starforge_console.ledger.accounts import Account, find_account, revoke_token, spend_for_token
+from starforge_console.ledger.accounts import Account, find_account, spend_for_token
 from starforge_console.ledger.audit import Actor, Via, audited
 from starforge_console.ledger.database import Database
+from starforge_console.ledger.tokens import revoke_with_sessions
 
 REMEMBERED_S: Final = 1.0
 """How long a token that was valid is taken at its word: another process's revocation is seen after that."""
@@ -77,13 +78,13 @@ class Accounts:
         return account
 
     async def revoke(self, account: Account, header: str | None) -> None:
-        """End the account's token, which is in `header`; this process refuses it from now on."""
+        """End the account's token, which is in `header`, and the sessions that it opened."""
         token_hash = hash_token(_parse_header(header))
         now = self._clock.now()
-        told = say("did.token_revoked", token=account.token_id or 0, user=account.user)
-        revoking = audited(lambda c: revoke_token(c, token_hash, now), lambda done: told if done else None)
-        await self._ledger.write(revoking)
-        self.forget([token_hash])
+        token = account.token_id or 0
+        told = say("did.token_revoked", token=token, user=account.user)
+        revoking = audited(lambda c: revoke_with_sessions(c, token, now), lambda done: told if done else None)
+        self.forget([token_hash, *await self._ledger.write(revoking)])
 
     def forget(self, hashes: Iterable[str]) -> None:
         """Ask the ledger again about the tokens with these hashes: they were revoked."""

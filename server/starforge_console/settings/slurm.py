@@ -15,6 +15,9 @@ def _address(text: str) -> str:
     if text and not text.startswith(_SCHEMES):
         message = f"must begin with {', '.join(_SCHEMES)}"
         raise ValueError(message)
+    if "@" in text:
+        message = "must hold no user and no password: FORGE_SLURM_USER names the user"
+        raise ValueError(message)
     return text.rstrip("/")
 
 

@@ -159,3 +159,22 @@ def test_guessing_tokens_is_slowed_down(console: ConsoleUnderTest) -> None:
 
 def test_what_stands_in_the_address_never_reaches_the_page(console: ConsoleUnderTest) -> None:
     assert "<script>alert" not in spend(console.client(), "%3Cscript%3Ealert")
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "punycode", "utf-7", "undefined", "idna"])
+def test_a_form_that_none_of_our_pages_sends_so_is_refused_before_it_is_decoded(
+    console: ConsoleUnderTest, charset: str
+) -> None:
+    body = b'--x\r\nContent-Disposition: form-data; name="form_key"\r\n\r\n+2AA-\r\n--x--\r\n'
+    kind = f"multipart/form-data; boundary=x; charset={charset}"
+    for path in ("/signin", "/signin/code", "/tokens", "/device"):
+        answer = console.client().post(path, content=body, headers={"Content-Type": kind}, follow_redirects=False)
+        assert answer.status_code in {303, 403, 404, 422}, path
+
+
+def test_a_token_that_revokes_itself_ends_the_sessions_that_it_opened(console: ConsoleUnderTest) -> None:
+    headers = console.add_user("ann")
+    client = sign_in(console, headers)
+    assert client.get("/jobs").status_code == 200
+    assert console.client(headers).post("/api/v1/tokens/revoke-self").status_code == 204
+    assert client.get("/jobs", follow_redirects=False).status_code == 303

@@ -27,6 +27,7 @@ def test_what_is_whole_is_taken_and_without_an_address_there_is_no_cluster() -> 
     ("changes", "says"),
     [
         ({"slurm_url": "head:6820"}, "must begin with http://"),
+        ({"slurm_url": "http://u:s3cret@head:6820"}, "must hold no user and no password"),
         ({"slurm_user": None}, "FORGE_SLURM_USER"),
         ({"slurm_key_file": None}, "exactly one of"),
         ({"slurm_token": "t"}, "exactly one of"),

@@ -168,6 +168,10 @@ def text_of(form: FormData, name: str, longest: int = 1000) -> str:
 
 
 async def _read_form(request: Request) -> FormData:
+    # Our forms are sent urlencoded. The other kind is decoded as its sender says, and some of Python's codecs take
+    # minutes for what they cannot read: nobody is signed in here yet.
+    if request.headers.get("content-type", "").lstrip().lower().startswith("multipart/"):
+        raise InputError(say("form.unread"), why=say("form.unread_kind"), next_step=say("form.reload"))
     try:
         return await request.form(max_files=0, max_fields=FIELDS_AT_MOST)
     except HTTPException as error:

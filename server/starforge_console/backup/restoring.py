@@ -57,6 +57,8 @@ def restore(settings: ConsoleSettings, source: Path) -> Outcome:
     check_files(source, manifest)
     prepare_folder(state)
     with contextlib.closing(_Descriptor(lock_state(state))), _working(state / _WORKING) as folder:
+        _require_empty(settings)  # nobody sets one up any more
+        _require_no_other(source / STATE, state)
         for name in DATABASES:
             copy_file(source / name, folder / name)
             upgrade_schema(folder / name, name.removesuffix(".db"))
@@ -123,6 +125,21 @@ def _require_empty(settings: ConsoleSettings) -> None:
             why="a backup is restored into an empty place alone: nothing is written over",
             next_step="move FORGE_CONSOLE_STATE_DIR aside, or name an empty database in FORGE_DATABASE_URL",
         )
+
+
+def _require_no_other(source: Path, state: Path) -> None:
+    """Keys open what a ledger keeps, which may lie in a database: other files of theirs are no empty place."""
+    for root, _, names in os.walk(source):
+        for name in names:
+            given = Path(root) / name
+            there = state / given.relative_to(source)
+            if there.exists() and there.read_bytes() != given.read_bytes():
+                raise SettingsError(
+                    f"{there} is there already, and is not the backup's",
+                    why="it may be the key of another console, whose ledger lies in a database: without it what is"
+                    " sealed there is lost",
+                    next_step="set FORGE_DATABASE_URL as that console has it, or move FORGE_CONSOLE_STATE_DIR aside",
+                )
 
 
 class _Descriptor:

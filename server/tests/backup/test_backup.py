@@ -199,6 +199,18 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
         take_backup(build_settings(tmp_path, "state", "sqlite"), tmp_path / "state" / "backup")
 
 
+@pytest.mark.parametrize("name", ["token-key", "vault-key"])
+def test_the_keys_of_a_console_whose_ledger_is_elsewhere_are_not_written_over(tmp_path: Path, name: str) -> None:
+    backup = prepare(tmp_path)
+    again = build_settings(tmp_path, "again", "sqlite")
+    assert (backup / "state" / name).exists()
+    prepare_folder(again.paths.console_state_dir)
+    (tmp_path / "again" / name).write_text("another console's")
+    with pytest.raises(SettingsError, match=f"{name} is there already"):
+        restore(again, backup)
+    assert (tmp_path / "again" / name).read_text() == "another console's"
+
+
 def test_another_storage_is_refused(tmp_path: Path) -> None:
     backup = prepare(tmp_path)
     (tmp_path / "storage" / ".starforge-storage").unlink()

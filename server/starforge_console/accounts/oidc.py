@@ -16,6 +16,7 @@ from starforge.contract.launch import Secret
 from starforge.said.sentence import say
 from starforge_console.accounts.oidc_provider import Exchange, Provider
 from starforge_console.accounts.sign_in import Accounts
+from starforge_console.accounts.throttle import Throttle
 from starforge_console.accounts.users import check_user_name
 from starforge_console.clock import Clock
 from starforge_console.domain.roles import Role, find_widest
@@ -23,6 +24,7 @@ from starforge_console.errors import Forbidden, ProviderRefused
 from starforge_console.ledger.accounts import User
 from starforge_console.ledger.audit import Actor, Via
 from starforge_console.ledger.database import Database
+from starforge_console.ledger.fleets import add_fact
 from starforge_console.ledger.identities import Given, Identity, Welcome, sign_in_identity
 from starforge_console.settings.oidc import OidcSettings
 
@@ -30,6 +32,7 @@ CALLBACK: Final = "/oidc/callback"
 JOURNEY_S: Final = 600
 """How long somebody may take at the provider."""
 _LONGEST_COOKIE: Final = 3000
+_KEY_FACT: Final = "oidc-luggage-key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class OidcSignIn:
         self._settings = settings
         self._redirect_uri = public_url.rstrip("/") + CALLBACK
         self._provider = Provider(settings, clock)
+        self._failures = Throttle()
+        self._key: bytes | None = None
 
     @property
     def is_set(self) -> bool:
@@ -97,7 +102,8 @@ class OidcSignIn:
         luggage = {"state": state, "nonce": nonce, "verifier": verifier, "after": after[:1000], "at": self._clock.now()}
         joint = "&" if "?" in endpoints.authorization else "?"
         packed = base64.urlsafe_b64encode(json.dumps(luggage).encode()).decode()
-        return Departure(endpoints.authorization + joint + urlencode(asked), Secret(packed))
+        sealed = f"{packed}.{_seal(packed, await self._load_key())}"
+        return Departure(endpoints.authorization + joint + urlencode(asked), Secret(sealed))
 
     async def arrive(self, arrival: Arrival, peer: str) -> tuple[User, str]:
         """The user who came back, and where they wanted to go.
@@ -106,9 +112,11 @@ class OidcSignIn:
             ProviderRefused: this browser was not sent there lately, or the provider's word cannot be taken.
             Forbidden: nobody here is, or may be, whoever signed in there; or the user was deactivated.
             Unavailable: the provider does not answer.
+            Busy: `peer` brought too much of late that the provider did not take.
 
         """
-        luggage = self._unpack(arrival)
+        luggage = self._unpack(arrival, await self._load_key())
+        self._failures.check(peer, self._clock.monotonic())
         endpoints = await self._provider.load_endpoints()
         if (arrival.issuer or endpoints.sends_issuer) and arrival.issuer != self._settings.oidc_issuer:
             raise ProviderRefused(say("fault.other_provider"))
@@ -120,7 +128,11 @@ class OidcSignIn:
             verifier=luggage["verifier"],
             nonce=luggage["nonce"],
         )
-        claims = await self._provider.fetch_claims(exchange)
+        try:
+            claims = await self._provider.fetch_claims(exchange)
+        except ProviderRefused:
+            self._failures.count_failure(peer, self._clock.monotonic())
+            raise
         identity, given = self._read_identity(claims), self._read_role(claims)
         user = await self._meet(identity, given, peer)
         if user is None:
@@ -129,10 +141,20 @@ class OidcSignIn:
             raise Forbidden(say("fault.deactivated", name=user.name), next_step=say("fault.ask_administrator"))
         return user, luggage["after"]
 
-    def _unpack(self, arrival: Arrival) -> Mapping[str, str]:
-        """What this browser was sent away with, if the answer is to that."""
+    async def _load_key(self) -> bytes:
+        """What luggage is sealed with: the same after a restart, since somebody may be at the provider meanwhile."""
+        if self._key is None:
+            key = await self._ledger.write(lambda c: add_fact(c, _KEY_FACT, secrets.token_hex(32)))
+            self._key = bytes.fromhex(key)
+        return self._key
+
+    def _unpack(self, arrival: Arrival, key: bytes) -> Mapping[str, str]:
+        """What this browser was sent away with, if the answer is to that; nothing is read that was not sealed here."""
+        packed, _, seal = arrival.luggage[:_LONGEST_COOKIE].partition(".")
+        if not hmac.compare_digest(seal.encode(), _seal(packed, key).encode()):
+            raise ProviderRefused(say("fault.no_journey"), next_step=say("fault.begin_anew"))
         try:
-            luggage = json.loads(base64.urlsafe_b64decode(arrival.luggage[:_LONGEST_COOKIE].encode()))
+            luggage = json.loads(base64.urlsafe_b64decode(packed.encode()))
             began_at = float(luggage["at"])
             texts = {name: str(luggage[name]) for name in ("state", "nonce", "verifier", "after")}
         except (binascii.Error, ValueError, TypeError, KeyError) as error:
@@ -179,3 +201,7 @@ class OidcSignIn:
         user = await self._ledger.write(lambda c: sign_in_identity(c, identity, welcome, actor))
         self._accounts.forget_all()
         return user
+
+
+def _seal(packed: str, key: bytes) -> str:
+    return hmac.new(key, packed.encode(), hashlib.sha256).hexdigest()

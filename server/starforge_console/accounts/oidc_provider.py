@@ -243,7 +243,9 @@ def _check_address(described: Mapping[str, Any], name: str) -> str:
 def _check_party(claims: Mapping[str, Any], client_id: str) -> None:
     """Raises ProviderRefused for a token that was made for somebody else too, and not for this console."""
     audience, party, subject = claims["aud"], claims.get("azp"), claims["sub"]
-    if party not in {None, client_id} or (isinstance(audience, list) and len(audience) > 1 and party is None):
+    if (party is not None and party != client_id) or (
+        isinstance(audience, list) and len(audience) > 1 and party is None
+    ):
         raise ProviderRefused(say("fault.token_not_taken"), why="it was issued to another party")
     if not isinstance(subject, str) or not 0 < len(subject) <= 255:  # noqa: PLR2004 - the longest that OpenID Connect allows
         raise ProviderRefused(say("fault.token_not_taken"), why="its subject cannot be one")

@@ -1,5 +1,6 @@
 """Signing in through an identity provider, against a complete one; and everything that a wrong one may try."""
 
+import base64
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -238,12 +239,19 @@ def test_an_answer_of_somebody_else_or_without_a_code_is_refused(
     assert provider.seen.count("token") == 0
 
 
-@pytest.mark.parametrize("luggage", ["", "x", "e30=", "bnVsbA==", "A" * 10_000])
+HOSTILE = [
+    base64.urlsafe_b64encode(text.encode()).decode()
+    for text in ('{"state":"x","nonce":"n","verifier":"v","after":"/","at":1}', '{"at":1' + "0" * 400 + "}", "[" * 2200)
+]
+
+
+@pytest.mark.parametrize("luggage", ["", "x", "e30=", "bnVsbA==", "A" * 10_000, *HOSTILE])
 def test_luggage_that_is_none_is_refused(console: ConsoleUnderTest, provider: Provider, luggage: str) -> None:
     connect(console, provider)
     client = console.client()
     client.cookies.set(COOKIE, luggage)
     assert client.get("/oidc/callback?code=x&state=x").status_code == 403
+    assert provider.seen.count("token") == 0
 
 
 def test_a_sign_in_that_takes_too_long_is_begun_anew(console: ConsoleUnderTest, provider: Provider) -> None:

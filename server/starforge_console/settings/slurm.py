@@ -1,6 +1,7 @@
 """Settings of a Slurm cluster, which one fleet of kind `slurm` stands for."""
 
 from typing import Annotated, Final, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
@@ -18,7 +19,26 @@ def _address(text: str) -> str:
     if "@" in text:
         message = "must hold no user and no password: FORGE_SLURM_USER names the user"
         raise ValueError(message)
+    if text.startswith("http") and not _has_host(text):
+        message = "must name a host and a port that there can be, as in http://slurm-head:6820"
+        raise ValueError(message)
     return text.rstrip("/")
+
+
+def _has_host(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname) and parts.port != 0 and text.isascii() and not any(map(str.isspace, text))
+    except ValueError:  # a bracket that is not closed, a port that is none
+        return False
+
+
+def _token(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value()
+    if not text.isascii() or any(map(str.isspace, text)):
+        message = "must be a token alone: letters, digits, dots, dashes and underscores"
+        raise ValueError(message)
+    return value
 
 
 def _pairs(text: str) -> str:
@@ -37,8 +57,12 @@ class SlurmSettings(Group):
         default="",
         description="Where slurmrestd answers: http://HOST:PORT or unix:///PATH; unset: there is no Slurm.",
     )
-    slurm_user: str = Field(default="", description="The Slurm user that the console signs in as.")
-    slurm_token: SecretStr = Field(default=SecretStr(""), description="A JSON Web Token of that user.")
+    slurm_user: str = Field(
+        default="", pattern=r"^[A-Za-z0-9._-]*$", description="The Slurm user that the console signs in as."
+    )
+    slurm_token: Annotated[SecretStr, AfterValidator(_token)] = Field(
+        default=SecretStr(""), description="A JSON Web Token of that user."
+    )
     slurm_token_file: AbsolutePath | None = Field(
         default=None, description="A file with such a token, which something else keeps fresh; read at every change."
     )

@@ -28,6 +28,11 @@ def test_what_is_whole_is_taken_and_without_an_address_there_is_no_cluster() -> 
     [
         ({"slurm_url": "head:6820"}, "must begin with http://"),
         ({"slurm_url": "http://u:s3cret@head:6820"}, "must hold no user and no password"),
+        ({"slurm_url": "http://head:99999"}, "must name a host and a port"),
+        ({"slurm_url": "http://[::1"}, "must name a host and a port"),
+        ({"slurm_url": "https://"}, "must name a host and a port"),
+        ({"slurm_user": "ü"}, "pattern"),
+        ({"slurm_key_file": None, "slurm_token": "tökén"}, "must be a token alone"),
         ({"slurm_user": None}, "FORGE_SLURM_USER"),
         ({"slurm_key_file": None}, "exactly one of"),
         ({"slurm_token": "t"}, "exactly one of"),

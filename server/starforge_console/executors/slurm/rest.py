@@ -147,7 +147,7 @@ class SlurmRest:
             raise SlurmSilent(say("slurm.unreachable", url=self._settings.url, why=words)) from error
         try:
             return answer.status_code, answer.json()
-        except ValueError:
+        except (ValueError, RecursionError):  # no JSON, or nested beyond reading
             return answer.status_code, answer.text
 
     def _open(self) -> httpx2.AsyncClient:

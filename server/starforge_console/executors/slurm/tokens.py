@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from starforge.contract.launch import Secret
@@ -37,7 +38,7 @@ class Tokens:
             case StaticToken():
                 return source.token
             case TokenFile():
-                return Secret(_read(source.path.read_text, str(source.path)).strip().removeprefix("SLURM_JWT="))
+                return Secret(_read(lambda: _read_token(source.path), str(source.path)))
             case SigningKey():
                 return self._find_fresh(user) or self._sign(source, user)
 
@@ -53,17 +54,31 @@ class Tokens:
         from joserfc import jwk, jwt  # noqa: PLC0415 - brings in all of cryptography
 
         now = int(self._now())
-        key = jwk.OctKey.import_key(_read(source.path.read_bytes, str(source.path)))
+        key = _read(lambda: jwk.OctKey.import_key(_require(source.path.read_bytes())), str(source.path))
         claims = {"iat": now, "exp": now + int(source.lifetime_s), "sun": user}
         token = Secret(jwt.encode({"alg": "HS256"}, claims, key))
         self._made[user] = _Made(token, now + source.lifetime_s / 2)
         return token
 
 
+def _read_token(path: Path) -> str:
+    token = path.read_text(encoding="ascii").strip().removeprefix("SLURM_JWT=")
+    if not token or any(map(str.isspace, token)):
+        raise ValueError
+    return token
+
+
+def _require(content: bytes) -> bytes:
+    if not content:
+        raise ValueError
+    return content
+
+
 def _read(read: Callable[[], _T], path: str) -> _T:
     try:
         return read()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # among these what is no text, or no key
+        why = error.strerror or type(error).__name__ if isinstance(error, OSError) else "it holds no such thing"
         raise SlurmSilent(
-            say("slurm.token_unreadable", path=path, why=str(error.strerror)), next_step="mend the file, or its rights"
+            say("slurm.token_unreadable", path=path, why=why), next_step="mend the file, or its rights"
         ) from error

@@ -18,7 +18,8 @@ from starforge.contract.ids import AttemptId, new_attempt_id, new_job_id
 from starforge.contract.observation import EndCause, Gone, NoSignal, Observation, Seen
 from starforge_console.executors.slurm.executor import SlurmExecutor
 from starforge_console.executors.slurm.records import Launch, Launches
-from starforge_console.executors.slurm.settings import SigningKey, SlurmSettings
+from starforge_console.executors.slurm.replies import SlurmSilent
+from starforge_console.executors.slurm.settings import SigningKey, SlurmSettings, TokenFile
 from starforge_console.executors.slurm.submission import write_owner
 from starforge_console.executors.slurm.tokens import Tokens
 
@@ -232,3 +233,17 @@ def test_a_token_is_signed_for_its_user_and_renewed_well_before_it_ends(tmp_path
     assert tokens.load("ada") == first
     clock[0] += 2
     assert tokens.load("ada") != first
+
+
+@pytest.mark.parametrize(
+    ("source", "content"),
+    [(TokenFile, b"\xff\xfe\x00"), (TokenFile, b" \n"), (TokenFile, None), (SigningKey, b""), (SigningKey, None)],
+)
+def test_a_file_that_holds_no_token_or_key_is_told_by_its_name(
+    tmp_path: Path, source: type[TokenFile | SigningKey], content: bytes | None
+) -> None:
+    file = tmp_path / "given"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(SlurmSilent, match="given"):
+        Tokens(source(file)).load("ada")

@@ -2,9 +2,19 @@
 # Builds the documentation in both languages into build/site, without any network; a warning, such as a broken link,
 # is a failure.
 set -euo pipefail
+here=$PWD
 cd "$(dirname "$0")/.."
 
-site=${1:-build/site}
+site=build/site
+case ${1:-} in
+  '') ;;
+  /*) site=$1 ;;
+  *) site=$here/$1 ;;
+esac
+if [ -e "$site" ] && [ -n "$(ls -A "$site")" ] && [ ! -e "$site/en/index.html" ] && [ "$site" != build/site ]; then
+  echo "docs: $site holds something else than a site of ours: name another folder" >&2
+  exit 1
+fi
 rm -rf "$site"
 mkdir -p "$site"
 cp tools/site/index.html "$site/"

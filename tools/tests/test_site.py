@@ -118,3 +118,14 @@ def test_a_link_to_nowhere_fails_the_build(tmp_path: Path) -> None:
     done = subprocess.run([tmp_path / "tools/docs.sh"], capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 1
     assert "no-such-place" in done.stderr
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    for name, cwd in ((str(tmp_path), ROOT), (tmp_path.name, tmp_path.parent)):
+        done = subprocess.run(
+            [ROOT / "tools" / "docs.sh", name], cwd=cwd, capture_output=True, text=True, check=False, timeout=100
+        )
+        assert done.returncode == 1
+        assert "holds something else" in done.stderr
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"

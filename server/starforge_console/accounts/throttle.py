@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from starforge.errors import Busy
+from starforge.said.sentence import say
 
 FAILURES_AT_ONCE: Final = 30
 RECOVERY_S: Final = 2.0
@@ -29,9 +30,9 @@ class Throttle:
         spent = self._spent(peer, monotonic)
         if spent >= FAILURES_AT_ONCE:
             raise Busy(
-                f"too many failed sign-ins from {peer}",
+                say("fault.many_failures", peer=peer),
                 retry_after_s=(spent - FAILURES_AT_ONCE + 1) * RECOVERY_S,
-                next_step="wait, then repeat with a token that is valid",
+                next_step=say("fault.many_failures_next"),
             )
 
     def count_failure(self, peer: str, monotonic: float) -> None:

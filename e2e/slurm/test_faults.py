@@ -66,6 +66,12 @@ def read_all(request: LaunchRequest) -> str:
     return "".join(path.read_text() for path in Path(request.workdir).rglob("*") if path.is_file())
 
 
+def read_state(harness: SlurmHarness, request: LaunchRequest) -> str:
+    """What Slurm itself calls the job's state."""
+    name = f"starforge-{request.attempt}"
+    return harness.lab.run("squeue", "-h", "-o", "%T", "-n", name, "-t", "all").strip()
+
+
 def find_job_id(harness: SlurmHarness, request: LaunchRequest) -> str:
     text = harness.lab.run("squeue", "-h", "-o", "%i", "-n", f"starforge-{request.attempt}", "-t", "all")
     return text.split()[0]
@@ -159,8 +165,7 @@ def test_a_fence_takes_what_waits_out_of_the_queue_and_so_does_a_sweep(harness: 
         assert harness.count_starts(request.attempt) == 0
 
     async def has_left(request: LaunchRequest) -> bool:
-        listed = harness.lab.run("squeue", "-h", "-o", "%T", "-n", f"starforge-{request.attempt}", "-t", "all")
-        return listed.strip() == "CANCELLED"
+        return read_state(harness, request) == "CANCELLED"
 
     play(harness, scenario)
 
@@ -268,8 +273,7 @@ def test_a_fence_holds_against_a_submission_that_arrives_after_it(harness: Slurm
         assert SECRET not in read_all(request)
 
     async def has_ended(request: LaunchRequest) -> bool:
-        listed = harness.lab.run("squeue", "-h", "-o", "%T", "-n", f"starforge-{request.attempt}", "-t", "all")
-        return listed.strip() == "FAILED"
+        return read_state(harness, request) == "FAILED"
 
     play(harness, scenario)
 

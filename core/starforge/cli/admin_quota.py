@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 import click
 
 from starforge.cli.lazy import LazyCommand, LazyGroup
+from starforge.cli.limit_options import limit_options
 from starforge.cli.output import json_option, note, print_json
 from starforge.cli.quota import describe_quota, is_limited
 from starforge.cli.quota_tables import print_quotas
@@ -56,12 +57,7 @@ def ls(runs: bool, as_json: bool) -> None:  # noqa: FBT001 - click passes flags 
 @click.command("set")
 @click.option("--user", metavar="NAME", help="The user whose limit it is.")
 @click.option("--team", metavar="NAME", help="The team whose limit it is.")
-@click.option("--gpus", metavar="N", help="So many GPUs at once.")
-@click.option("--jobs", metavar="N", help="So many running jobs at once.")
-@click.option("--gpu-hours", metavar="N", help="So many GPU-hours in any 24 hours.")
-@click.option("--storage-gib", metavar="N", help="So many GiB on the storage, of all jobs together.")
-@click.option("--series", metavar="NAMES", help="Only GPUs of these series, such as h200,l40s.")
-@click.option("--profiles", metavar="NAMES", help="Only these profiles, such as cpu,h200.")
+@limit_options
 @json_option
 def change(user: str | None, team: str | None, *, as_json: bool, **given: str | None) -> None:
     r"""Limit a user or a team.

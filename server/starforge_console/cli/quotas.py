@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from starforge.cli.limit_options import limit_options
 from starforge_console.cli.group import Commands
 from starforge_console.cli.opening import open_ledger, read_settings
 
@@ -29,12 +30,7 @@ def _holder_options(command: "Callable[..., None]") -> "Callable[..., None]":
 
 @quota.command("set")
 @_holder_options
-@click.option("--gpus", metavar="N", help="So many GPUs at once.")
-@click.option("--jobs", metavar="N", help="So many running jobs at once.")
-@click.option("--gpu-hours", metavar="N", help="So many GPU-hours in any 24 hours.")
-@click.option("--storage-gib", metavar="N", help="So many GiB on the storage, of all jobs together.")
-@click.option("--series", metavar="NAMES", help="Only GPUs of these series, such as h200,l40s.")
-@click.option("--profiles", metavar="NAMES", help="Only these profiles, such as cpu,h200.")
+@limit_options
 def set_quota(user: str | None, team: str | None, **limits: str | None) -> None:
     """Limit a user or a team; what is not named stays as it is, and `none` takes a limit away.
 

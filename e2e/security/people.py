@@ -87,7 +87,13 @@ class People:
         self._now = now
         self._stolen = stolen
         self._ids = ledger.write_now(lambda c: {name: add_user(c, name, role, now) for name, role in ROLES.items()})
-        ledger.write_now(lambda c: c.execute(update(users).where(users.c.name == GONE).values(active=False)))
+        self._kept_by_gone = ledger.write_now(self._deactivate)
+
+    def _deactivate(self, connection: Connection) -> tuple[str, str]:
+        """The token and the session that somebody still holds who came while they were active."""
+        kept = self._token(connection, GONE, _ALL)[0], self._session(connection, GONE, _ALL)
+        connection.execute(update(users).where(users.c.name == GONE).values(active=False))
+        return kept
 
     def token(self, user: str, scopes: frozenset[str] = _ALL) -> str:
         """A new personal token."""
@@ -124,7 +130,7 @@ class People:
         yield Caller("nobody")
         yield from (Caller(name, _bearer(text)) for name, text in shown.items())
         yield Caller("an administrator's session without a token", _cookie(session))
-        yield Caller("a deactivated administrator", _bearer(self._token(connection, GONE, _ALL)[0]), status=403)
+        yield Caller("a deactivated administrator", _bearer(self._kept_by_gone[0]), status=403)
 
     def _known(self, connection: Connection) -> Iterator[Caller]:
         for user, scopes in _KNOWN:
@@ -137,7 +143,7 @@ class People:
             "a made-up session": secrets.token_urlsafe(32),
             "a session that ran out": self._session(connection, "adam", _ALL, ends_in_s=-1.0),
             "a session that was ended": self._ended(connection),
-            "a deactivated administrator's session": self._session(connection, GONE, _ALL),
+            "a deactivated administrator's session": self._kept_by_gone[1],
             "a token as a session": token,
             "an attempt's token as a session": self._stolen.attempt_token,
             "a sign-in code as a session": self._sign_in_code(connection),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from starforge_console.executors.slurm.cluster import Cluster, Picture
-from starforge_console.executors.slurm.records import Launches
+from starforge_console.executors.slurm.records import SlurmLaunches
 from starforge_console.executors.slurm.settings import SlurmSettings
 
 _NAMED: Final = 8
@@ -43,7 +43,7 @@ async def check_cluster(settings: SlurmSettings, series_of: Callable[[str], str 
     """Ask the cluster as the executor does; nothing is submitted or kept. Raises BackendUnreachable."""
     with tempfile.TemporaryDirectory() as folder:
         alone = replace(settings, state_dir=Path(folder))
-        cluster = Cluster(alone, Launches(alone.state_dir), series_of)
+        cluster = Cluster(alone, SlurmLaunches(alone.state_dir), series_of)
         try:
             dialect = await cluster.rest.negotiate()
             picture = await cluster.load()

@@ -9,7 +9,7 @@ from starforge.contract.ids import AttemptId
 from starforge.said.sentence import say
 from starforge_console.executors.slurm.grouping import Components, Ours, group_jobs
 from starforge_console.executors.slurm.native import NativeJob, NativeNode, NativePartition
-from starforge_console.executors.slurm.records import Launches
+from starforge_console.executors.slurm.records import SlurmLaunches
 from starforge_console.executors.slurm.replies import SlurmSilent
 from starforge_console.executors.slurm.rest import NO_SUCH_JOB, SlurmRest
 from starforge_console.executors.slurm.settings import SlurmSettings
@@ -34,7 +34,9 @@ class Picture:
 class Cluster:
     """One cluster. Every call raises SlurmSilent where nothing is known."""
 
-    def __init__(self, settings: SlurmSettings, launches: Launches, series_of: Callable[[str], str | None]) -> None:
+    def __init__(
+        self, settings: SlurmSettings, launches: SlurmLaunches, series_of: Callable[[str], str | None]
+    ) -> None:
         self.rest = SlurmRest(settings, Tokens(settings.token))
         self._settings = settings
         self._launches = launches

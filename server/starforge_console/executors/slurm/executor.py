@@ -9,18 +9,20 @@ from typing import Final
 
 import structlog
 
+from starforge.containers.records import Fences
 from starforge.contract.executor import FleetView, LogChunk, NoRoom, PlacementAsk, Target
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest
 from starforge.contract.observation import Gone, NoSignal, Observation, Phase, Seen
 from starforge.errors import BackendUnreachable, Conflict
 from starforge_console.domain.placement import SEVERAL_NODES
+from starforge_console.executors.placing import place
+from starforge_console.executors.remembered import Sent
 from starforge_console.executors.slurm.cluster import Cluster
-from starforge_console.executors.slurm.folder import AttemptFolder
+from starforge_console.executors.slurm.folder import SlurmFolder
 from starforge_console.executors.slurm.launching import Launching
 from starforge_console.executors.slurm.observing import Observing
-from starforge_console.executors.slurm.placing import place
-from starforge_console.executors.slurm.records import Fences, Launches, Records, Sent
+from starforge_console.executors.slurm.records import Records, SlurmLaunches
 from starforge_console.executors.slurm.replies import SlurmSilent
 from starforge_console.executors.slurm.script import KILL_AFTER_GRACE_S, LOG_FILE
 from starforge_console.executors.slurm.settings import SlurmSettings
@@ -40,7 +42,7 @@ class SlurmExecutor:
         """`series_of` names the series of a type of GPU, or None. Raises NodeFault when the state cannot be read."""
         self._settings = settings
         self._fences = Fences(settings.state_dir)
-        self._launches = Launches(settings.state_dir)
+        self._launches = SlurmLaunches(settings.state_dir)
         self._sent = Sent(settings.state_dir)
         self._cluster = Cluster(settings, self._launches, series_of)
         self._observing = Observing(self._cluster, self._launches, self._fences)
@@ -75,7 +77,7 @@ class SlurmExecutor:
             await asyncio.to_thread(self._fences.add, attempt)
             groups = listed.get(attempt, ())
             workdir = self._observing.find_workdir(attempt, groups)
-            if workdir and not await asyncio.to_thread(AttemptFolder(workdir).fence):
+            if workdir and not await asyncio.to_thread(SlurmFolder(workdir).fence):
                 seen = (await self._observing.observe([attempt]))[attempt]
                 return Gone(at=seen.at, fenced=True, note=seen.note) if isinstance(seen, Gone) else seen
             await self._cluster.cancel(groups)
@@ -203,6 +205,6 @@ class SlurmExecutor:
 
 def _read_log(workdir: str, position: int) -> bytes:
     """The next piece; nothing where there is no more, or no log."""
-    with contextlib.suppress(OSError), AttemptFolder(workdir).open_file(LOG_FILE) as descriptor:
+    with contextlib.suppress(OSError), SlurmFolder(workdir).open_file(LOG_FILE) as descriptor:
         return os.pread(descriptor, _PIECE_BYTES, position)
     return b""

@@ -13,11 +13,11 @@ from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest, PoolRequest, parse_user
 from starforge.errors import LaunchError, LaunchRefused, NoCapacity
 from starforge.said.sentence import say, say_list
+from starforge_console.executors.placing import place
 from starforge_console.executors.slurm import submission as s
 from starforge_console.executors.slurm.cluster import Cluster, Picture
-from starforge_console.executors.slurm.folder import AttemptFolder
+from starforge_console.executors.slurm.folder import SlurmFolder
 from starforge_console.executors.slurm.native import NativeNode, Submitted
-from starforge_console.executors.slurm.placing import place
 from starforge_console.executors.slurm.records import Launch, Records
 from starforge_console.executors.slurm.refusals import explain_refusal, explain_waiting
 from starforge_console.executors.slurm.settings import Runtime, SlurmSettings
@@ -69,7 +69,7 @@ class Launching:
     def _require_unfenced(self, launch: Launch) -> None:
         """Ask the fences once more, now that a fence finds the record: one of both sees the other."""
         if self._fences.has(launch.attempt):
-            AttemptFolder(launch.workdir).drop_secrets()
+            SlurmFolder(launch.workdir).drop_secrets()
             self._launches.forget(launch.attempt)
             raise LaunchRefused(f"{launch.attempt} was fenced", why="it must not start any more")
 
@@ -127,8 +127,8 @@ class Launching:
 
     def _prepare(self, request: LaunchRequest, launch: Launch) -> None:
         """All that the script finds, and the memory of the launch, before anything is submitted."""
-        folder = AttemptFolder(request.workdir)
-        folder.prepare(request.user, {name: secret.reveal() for name, secret in request.secrets.items()})
+        folder = SlurmFolder(request.workdir)
+        folder.prepare_secrets(request.user, {name: secret.reveal() for name, secret in request.secrets.items()})
         self._launches.write(launch)
 
     async def _settle(self, launch: Launch, submitted: Submitted) -> None:
@@ -142,7 +142,7 @@ class Launching:
                 await self._cluster.rest.cancel(submitted.job_id, launch.user)
                 raise LaunchRefused(f"{launch.attempt} was fenced", why="it must not start any more")
         except LaunchError:
-            await asyncio.to_thread(AttemptFolder(launch.workdir).drop_secrets)
+            await asyncio.to_thread(SlurmFolder(launch.workdir).drop_secrets)
             raise
 
     async def _take_back(self, launch: Launch, submitted: Submitted) -> None:

@@ -5,21 +5,22 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from starforge.containers.records import Fences
 from starforge.contract.ids import AttemptId
 from starforge.contract.observation import Gone, NoSignal, Observation, Phase, Seen
 from starforge.errors import BackendUnreachable, NodeFault
 from starforge.said.sentence import say
 from starforge_console.executors.slurm.cluster import Cluster, Listed
-from starforge_console.executors.slurm.folder import FENCED, AttemptFolder
+from starforge_console.executors.slurm.folder import FENCED, SlurmFolder
 from starforge_console.executors.slurm.grouping import Components, choose_job
-from starforge_console.executors.slurm.records import Fences, Launch, Launches
+from starforge_console.executors.slurm.records import Launch, SlurmLaunches
 from starforge_console.executors.slurm.states import StartMark, is_living, observe_job
 
 
 class Observing:
     """Answers for every attempt; one that cannot be looked at spoils no other."""
 
-    def __init__(self, cluster: Cluster, launches: Launches, fences: Fences) -> None:
+    def __init__(self, cluster: Cluster, launches: SlurmLaunches, fences: Fences) -> None:
         self._cluster = cluster
         self._launches = launches
         self._fences = fences
@@ -44,7 +45,7 @@ class Observing:
         """Forget what was seen of it. As long as Slurm lists it, that it was removed is remembered instead."""
         workdir = self.find_workdir(attempt, groups)
         if workdir:
-            AttemptFolder(workdir).drop_secrets()
+            SlurmFolder(workdir).drop_secrets()
         launch = self._launches.find(attempt) or self._adopt(attempt, groups)
         if launch is not None and groups:
             self._launches.change(launch, end=None, is_removed=True)
@@ -109,7 +110,7 @@ class Observing:
         if (plain and not self._fences.has(attempt)) or (not groups and not self._fences.has(attempt)):
             return None
         workdir = launch.workdir if launch is not None else self.find_workdir(attempt, groups)
-        return await asyncio.to_thread(AttemptFolder(workdir).find_mark) if workdir else None
+        return await asyncio.to_thread(SlurmFolder(workdir).find_mark) if workdir else None
 
     def _adopt(self, attempt: AttemptId, groups: Sequence[Components]) -> Launch | None:
         """What a job itself tells of its launch, where nothing is remembered of it."""
@@ -120,4 +121,4 @@ class Observing:
 
 
 def _tells_of_memory(launch: Launch) -> bool:
-    return AttemptFolder(launch.workdir).tells_of_memory()
+    return SlurmFolder(launch.workdir).tells_of_memory()

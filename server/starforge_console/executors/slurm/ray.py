@@ -6,7 +6,7 @@ ends when the command does, and its exit code is the command's.
 
 from typing import Final
 
-from starforge_console.executors.slurm.filling import fill
+from starforge_console.executors.filling import fill
 
 FIRST_PORT: Final = 32
 """Of an attempt's block of ports those from here on are Ray's; the ones below are the command's own."""

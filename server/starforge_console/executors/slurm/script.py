@@ -13,13 +13,13 @@ from typing import Final
 
 from starforge.containers.spec import PORTS_PER_ATTEMPT
 from starforge.contract.launch import LaunchRequest, Mount, PoolRequest
-from starforge_console.executors.slurm.filling import fill
+from starforge_console.executors.attempt_folder import START_MARK
+from starforge_console.executors.filling import fill
 from starforge_console.executors.slurm.ray import build_ray_script
 from starforge_console.executors.slurm.settings import Runtime
 
 OWN_FOLDER: Final = ".slurm"
 """Below the attempt's directory, and the job user's: start mark, secrets until they are read, the first failure."""
-START_MARK: Final = "start"
 SECRETS_FILE: Final = "secrets"
 LOG_FILE: Final = "log"
 FAILED_FILE: Final = "failed"

@@ -17,7 +17,7 @@ from server.tests.executors.slurm.replies import complaint, exit_code, job, jobs
 from starforge.contract.ids import AttemptId, new_attempt_id, new_job_id
 from starforge.contract.observation import EndCause, Gone, NoSignal, Observation, Seen
 from starforge_console.executors.slurm.executor import SlurmExecutor
-from starforge_console.executors.slurm.records import Launch, Launches
+from starforge_console.executors.slurm.records import Launch, SlurmLaunches
 from starforge_console.executors.slurm.replies import SlurmSilent
 from starforge_console.executors.slurm.settings import SigningKey, SlurmSettings, TokenFile
 from starforge_console.executors.slurm.submission import write_owner
@@ -117,7 +117,7 @@ def remember(tmp_path: Path, job_id: int) -> None:
     workdir = tmp_path / "attempt"
     (workdir / ".slurm").mkdir(parents=True)
     (workdir / ".slurm" / "start").write_text(f"job {job_id} 0\n")
-    Launches(tmp_path / "state").write(
+    SlurmLaunches(tmp_path / "state").write(
         Launch(attempt=ATTEMPT, user="ada", workdir=str(workdir), pools=(), job_id=job_id)
     )
 

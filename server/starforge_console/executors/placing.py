@@ -1,4 +1,4 @@
-"""Whether a cluster has room for an ask: pure. Slurm chooses the nodes; here is only said that there are some."""
+"""Whether a cluster has room for an ask: pure. Its own scheduler chooses the nodes; here is said whether some fit."""
 
 from starforge.contract.executor import FleetView, NoRoom, PlacementAsk, Target
 from starforge_console.domain.placement import place_on_nodes, place_on_one_node

@@ -1,0 +1,152 @@
+"""An attempt's own folder on the shared storage: what a script on a cluster and the console decide by together.
+
+It belongs to the job's user, who may lay links in it: no link is ever followed, and nothing that is read is believed
+beyond what it says of the job itself. Whoever makes the start mark in it first decides: a script that makes it begins
+the attempt, and a fence that makes it sees to it that nothing ever does.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from starforge.contract.launch import parse_user
+from starforge.durable import sync_folder
+from starforge.errors import BackendUnreachable, NodeFault
+
+START_MARK: Final = "start"
+FENCED: Final = "fenced\n"
+"""The text of a start mark that a fence made."""
+SHORT_FILE: Final = 200
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class AttemptFolder:
+    """The folder `name` in the attempt's directory `workdir`. `secrets` is the file in it that nothing may outlive."""
+
+    def __init__(self, workdir: str, name: str, secrets: str | None = None) -> None:
+        self._workdir = workdir
+        self._name = name
+        self._secrets = secrets
+
+    def prepare(self, user: str | None, files: Mapping[str, str]) -> None:
+        """Make it for `user` (uid:gid, None for our own) with `files` in it; a second call writes them anew.
+
+        Raises NodeFault when the storage refuses.
+        """
+        owner = (os.geteuid(), os.getegid()) if user is None else parse_user(user)
+        try:
+            with self._open_workdir() as above, contextlib.suppress(FileExistsError):
+                os.mkdir(self._name, 0o700, dir_fd=above)
+            with self._open() as own:
+                _give(own, owner)
+                for file, text in files.items():
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(file, dir_fd=own)
+                    _write(own, file, text, owner)
+        except OSError as error:
+            raise NodeFault(
+                f"{self._workdir} cannot be made ready for user {owner[0]}:{owner[1]}",
+                why=str(error.strerror),
+                next_step="let the console write there, and give files to the users of its jobs",
+            ) from error
+
+    def read_mark(self) -> str | None:
+        """The start mark's text, `FENCED` among them, or None as long as nothing made it.
+
+        Text that is not whole was written a moment ago by somebody who began. Raises BackendUnreachable if not known.
+        """
+        try:
+            with self._open() as own:
+                return _read(own, START_MARK)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unknown(error) from error
+
+    def fence(self) -> bool:
+        """Make the start mark before any job can; False when one was made already. It holds over a power cut.
+
+        A directory that is gone can start nothing either. Raises BackendUnreachable when it is not known.
+        """
+        try:
+            with self._open() as own:
+                _write(own, START_MARK, FENCED, None)
+            self.drop_secrets()
+            sync_folder(Path(self._workdir, self._name))
+        except FileExistsError:
+            return self.read_mark() == FENCED
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            raise self._unknown(error) from error
+        return True
+
+    def drop_secrets(self) -> None:
+        """Remove the secrets, if there are any that no job has read."""
+        if self._secrets is not None:
+            with contextlib.suppress(OSError), self._open() as own:
+                os.unlink(self._secrets, dir_fd=own)
+
+    def read(self, file: str) -> str:
+        """What stands in a short file that the job wrote. Raises OSError, FileNotFoundError among them."""
+        with self._open() as own:
+            return _read(own, file)
+
+    @contextlib.contextmanager
+    def open_file(self, file: str) -> Iterator[int]:
+        """A file of the folder for reading. Raises OSError."""
+        with self._open() as own:
+            descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=own)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[int]:
+        with self._open_workdir() as above:
+            descriptor = os.open(self._name, _FOLDER, dir_fd=above)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
+
+    @contextlib.contextmanager
+    def _open_workdir(self) -> Iterator[int]:
+        descriptor = os.open(self._workdir, _FOLDER)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _unknown(self, error: OSError) -> BackendUnreachable:
+        return BackendUnreachable(
+            f"{self._workdir} cannot be looked at", why=str(error.strerror), next_step="look at the shared storage"
+        )
+
+
+def _give(descriptor: int, owner: tuple[int, int]) -> None:
+    status = os.fstat(descriptor)
+    if (status.st_uid, status.st_gid) != owner:
+        os.fchown(descriptor, *owner)
+
+
+def _write(folder: int, name: str, text: str, owner: tuple[int, int] | None) -> None:
+    """Make the file, which must not be there. Raises FileExistsError."""
+    with os.fdopen(os.open(name, _NEW_FILE, 0o600, dir_fd=folder), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        if owner is not None:
+            _give(file.fileno(), owner)
+        else:
+            os.fchmod(file.fileno(), 0o644)
+        os.fsync(file.fileno())
+
+
+def _read(folder: int, name: str) -> str:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(SHORT_FILE).decode(errors="replace")

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 import uvloop
@@ -18,9 +18,9 @@ from starforge_console.admission.admit import Admission
 from starforge_console.admission.published import build_published
 from starforge_console.admission.snapshot import AdmissionSources
 from starforge_console.admission.sweeps import SweepAdmission
-from starforge_console.assembly.assembler import Assembler, AssemblySettings
-from starforge_console.assembly.images import AttemptImages
-from starforge_console.assembly.tokens import attempt_token, load_or_make_key
+from starforge_console.assembling import build_assembler, load_token_key
+from starforge_console.assembly.assembler import Assembler
+from starforge_console.assembly.tokens import attempt_token
 from starforge_console.backends import Backends
 from starforge_console.blobs.store import BlobStore
 from starforge_console.diagnosis.diagnoser import DiagnosedRecords, Diagnoser
@@ -28,8 +28,9 @@ from starforge_console.domain.retention import Kind
 from starforge_console.fleets.administration import Administration, AdministrationParts
 from starforge_console.fleets.console_key import KEY_FILE
 from starforge_console.fleets.install import require_ledger
-from starforge_console.fleets.readiness import ROOT_JOBS, load_job_user
+from starforge_console.fleets.readiness import load_job_user
 from starforge_console.fleets.registration import JoinTerms, Registration, RegistrationParts
+from starforge_console.fleets.rehearsals import Rehearsals
 from starforge_console.fleets.served import ServedFleets
 from starforge_console.fleets.views import KnownFleets
 from starforge_console.ground import Ground, open_ground
@@ -54,8 +55,7 @@ from starforge_console.scheduler.control import Scheduler
 from starforge_console.scheduler.deps import SchedulerDeps
 from starforge_console.scheduler.explain import Explainer
 from starforge_console.scheduler.loop import Loop
-from starforge_console.settings.console import ConsoleSettings, FleetKind
-from starforge_console.settings.slurm import load_submitters
+from starforge_console.settings.console import ConsoleSettings
 from starforge_console.telemetry.metrics import IngestCounters
 from starforge_console.wakeups import DELETIONS, INPUTS, JOBS, RETENTION, WEBHOOKS
 from starforge_console.web.api import build_api
@@ -67,7 +67,6 @@ from starforge_console.web.server import Listening, serve
 from starforge_console.webhooks.dispatcher import Dispatcher
 from starforge_console.webhooks.registration import Webhooks
 from starforge_console.webhooks.sending import Sender, WebhookParts
-from starforge_console.wheels.script import load_private_ca
 
 BACKFILL_TOPIC: Final = "backfill"
 
@@ -95,6 +94,14 @@ class _StateLock:
         os.close(self._descriptor)
 
 
+class _Backing(NamedTuple):
+    """The fleets' executors, what they said last, and who makes attempts ready for them."""
+
+    served: ServedFleets
+    known: KnownFleets
+    assembler: Assembler
+
+
 async def _run(settings: ConsoleSettings) -> None:
     async with open_ground(settings) as ground:
         served = ServedFleets(ground.ledger, _build_backends(ground).build, ground.wakeups, ground.clock)
@@ -107,11 +114,12 @@ async def _run(settings: ConsoleSettings) -> None:
         diagnoser = Diagnoser(ledger=ground.ledger, logs=Logs(stores), clock=ground.clock)
         records = DiagnosedRecords(Finaliser(receiver, stores, ground.storage, ground.clock, served), diagnoser)
         shelf = _build_shelf(ground)
-        deps = _scheduler_deps(ground, served, known, records, shelf)
+        backing = _Backing(served, known, build_assembler(ground, served.fleets, shelf.find_refusal))
+        deps = _scheduler_deps(ground, backing, records, shelf)
         scheduler, explainer = Scheduler(deps), Explainer(deps.snapshot_sources, known.views)
         fleet_services = _fleet_services(ground, served)
         desk = build_desk(_build_registration(ground), ground.clock)
-        services, dispatcher = _api_services(ground, known, stores, presence, explainer), _build_dispatcher(ground)
+        services, dispatcher = _api_services(ground, backing, stores, presence, explainer), _build_dispatcher(ground)
         api = build_api(services, fleet_services, desk)
         ingest = build_ingest(
             IngestServices(
@@ -183,11 +191,6 @@ def _build_backends(ground: Ground) -> Backends:
     )
 
 
-def _find_submitters(settings: ConsoleSettings) -> dict[str, dict[str, tuple[int, int]]]:
-    found = load_submitters(settings.slurm)
-    return {FleetKind.SLURM.value: {account: (user.uid, user.gid) for account, user in found.items()}} if found else {}
-
-
 def _build_registration(ground: Ground) -> Registration:
     settings = ground.settings
     terms = JoinTerms(
@@ -231,7 +234,7 @@ def _fleet_services(ground: Ground, served: ServedFleets) -> FleetServices:
 
 
 def _build_stores(ground: Ground) -> Stores:
-    policy, key = ground.settings.policy, _token_key(ground)
+    policy, key = ground.settings.policy, load_token_key(ground)
 
     async def find_words(attempt: AttemptId) -> Sequence[str]:
         return (attempt_token(key, attempt), *await ground.secrets.find_words(attempt))
@@ -245,54 +248,25 @@ def _build_stores(ground: Ground) -> Stores:
     )
 
 
-def _token_key(ground: Ground) -> bytes:
-    return load_or_make_key(ground.settings.paths.console_state_dir / "token-key")
-
-
-def _scheduler_deps(
-    ground: Ground, served: ServedFleets, known: KnownFleets, records: DiagnosedRecords, shelf: Shelf
-) -> SchedulerDeps:
-    settings = ground.settings
-    assembly = AssemblySettings(
-        install=ground.install.id,
-        storage=ground.storage,
-        storage_id=ground.install.storage_id,
-        runner=ground.runner,
-        ingest_url=settings.http.ingest_url,
-        job_user=_job_user(settings),
-        token_key=_token_key(ground),
-        secrets=ground.secrets,
-        images=AttemptImages(ground.registries),
-        bare_kinds=frozenset({FleetKind.SLURM.value} if settings.slurm.is_bare else ()),
-        submitters=_find_submitters(settings),
-        usage_period_s=settings.policy.system_metrics_s or None,
-        ingest_ca=load_private_ca(settings.http.ingest_url, settings.http.public_ca_file),
-    )
+def _scheduler_deps(ground: Ground, backing: _Backing, records: DiagnosedRecords, shelf: Shelf) -> SchedulerDeps:
     return SchedulerDeps(
         ledger=ground.ledger,
-        executors=served,
-        assembly=Assembler(assembly, load_catalog(), served.fleets, ground.ledger, shelf.find_refusal),
+        executors=backing.served,
+        assembly=backing.assembler,
         records=records,
         wakeups=ground.wakeups,
         clock=ground.clock,
-        views_seen=known.note,
-        find_series=known.find_series,
+        views_seen=backing.known.note,
+        find_series=backing.known.find_series,
         figures=ground.loops,
         explain_inputs=shelf.explain_missing,
-        reconcile_s=settings.policy.reconcile_s,
-        container_retention_s=settings.policy.container_retention_s,
+        reconcile_s=ground.settings.policy.reconcile_s,
+        container_retention_s=ground.settings.policy.container_retention_s,
     )
 
 
-def _job_user(settings: ConsoleSettings) -> tuple[int, int]:
-    user = load_job_user(settings)
-    if user[0] == 0:
-        _log.warning(ROOT_JOBS)
-    return user
-
-
 def _api_services(
-    ground: Ground, known: KnownFleets, stores: Stores, presence: Presence, explainer: Explainer
+    ground: Ground, backing: _Backing, stores: Stores, presence: Presence, explainer: Explainer
 ) -> ApiServices:
     settings = ground.settings
     catalog = build_published(load_catalog(), settings.policy.methods)
@@ -300,7 +274,8 @@ def _api_services(
     sources = AdmissionSources(
         ledger=ground.ledger,
         blobs=blobs,
-        fleets=known,
+        fleets=backing.known,
+        rehearsals=Rehearsals(backing.served, backing.assembler.build_trial),
         catalog=catalog,
         image_allow=settings.policy.image_allow,
         images=ground.registries,
@@ -327,9 +302,9 @@ def _api_services(
         registry_logins=ground.registry_logins,
         secrets=UserSecrets(ground.ledger, ground.vault, ground.clock),
         catalog=catalog,
-        views=known.views,
+        views=backing.known.views,
         explainer=explainer,
-        find_native=known.find_native,
+        find_native=backing.known.find_native,
         clock=ground.clock,
         wakeups=ground.wakeups,
         settings=settings,

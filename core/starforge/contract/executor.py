@@ -19,7 +19,7 @@ Promises, each a test that every executor passes:
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest, PoolRequest
@@ -202,3 +202,14 @@ class Executor(Protocol):
 
     async def close(self) -> None:
         """Stop listening; a second call does nothing. Attempts are untouched."""
+
+
+@runtime_checkable
+class Rehearsing(Protocol):
+    """An executor whose backend can say beforehand whether it would take a request; admission asks it."""
+
+    async def rehearse(self, request: LaunchRequest) -> str | None:
+        """Why the backend would refuse `request`, in words for people; None where it would not, or cannot be asked.
+
+        Nothing of the request is left anywhere.
+        """

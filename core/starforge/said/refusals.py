@@ -40,6 +40,8 @@ REFUSALS: Final = {
     ),
     "refusal.fits": "fleet {fleet} can never run this",
     "refusal.fits_next": "ask for less, or name another fleet",
+    "refusal.backend": "fleet {fleet} would refuse this",
+    "refusal.backend_next": "change what is named, or name another fleet",
     "refusal.no_fleet": "this console has no fleet",
     "refusal.no_fleet_next": "ask an administrator to create one",
     "refusal.fleet_unknown": "there is no fleet {name}",

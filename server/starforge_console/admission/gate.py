@@ -38,11 +38,19 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetState:
-    """A fleet as admission knows it: `capabilities` None has no backend here, `view` None was never answered."""
+    """A fleet as admission knows it.
+
+    Attributes:
+        capabilities: None: it has no backend here.
+        view: None: it was never answered.
+        refusal: Why its backend would refuse the job, as it said when it was asked; empty where it said nothing.
+
+    """
 
     fleet: Fleet
     capabilities: Capabilities | None
     view: FleetView | None
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

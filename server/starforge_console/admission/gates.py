@@ -3,6 +3,7 @@
 from typing import Final
 
 from starforge_console.admission.account import AccountGate
+from starforge_console.admission.backend import BackendGate
 from starforge_console.admission.catalog import CatalogGate
 from starforge_console.admission.gate import Gate
 from starforge_console.admission.huggingface import HuggingFaceGate
@@ -19,6 +20,7 @@ GATES: Final[tuple[Gate, ...]] = (
     CatalogGate(),
     ProvenanceGate(),
     TopologyGate(),
+    BackendGate(),
     MaxRuntimeGate(),
     QuotaGate(),
     WindowsGate(),

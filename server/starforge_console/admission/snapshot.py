@@ -52,6 +52,13 @@ class ImageSource(Protocol):
         """What the image's registry says of it, within a time limit; None where nobody is asked."""
 
 
+class RehearsalSource(Protocol):
+    """Who asks backends beforehand."""
+
+    async def ask(self, spec: JobSpec, owner: str, fleet: str) -> str:
+        """Why the fleet's backend would refuse the job; empty where it would not, or cannot be asked beforehand."""
+
+
 class StoredSource(Protocol):
     """Who looks at storage and ledger. All of it waits: to be called from a thread."""
 
@@ -75,6 +82,7 @@ class AdmissionSources:
     ledger: Database
     blobs: BlobStore
     fleets: FleetSource
+    rehearsals: RehearsalSource
     catalog: Mapping[str, Recipe]
     image_allow: str
     images: ImageSource
@@ -110,7 +118,7 @@ class Snapshots:
         return Snapshot(
             catalog=sources.catalog,
             blob_bytes=blob_bytes,
-            fleets=tuple(map(self._describe_fleet, fleets)),
+            fleets=tuple(await asyncio.gather(*(self._describe_fleet(one, spec, account.user) for one in fleets))),
             images=self._images,
             image=image,
             image_unanswered=sources.image_unanswered,
@@ -157,8 +165,12 @@ class Snapshots:
         source = self._sources.stored
         return source.load_method(start.job), source.is_adapter(start)
 
-    def _describe_fleet(self, fleet: Fleet) -> FleetState:
+    async def _describe_fleet(self, fleet: Fleet, spec: JobSpec, owner: str) -> FleetState:
         fleets = self._sources.fleets
+        is_asked = spec.spec.placement.fleet in {None, fleet.name}
         return FleetState(
-            fleet=fleet, capabilities=fleets.capabilities_of(fleet.name), view=fleets.last_view_of(fleet.name)
+            fleet=fleet,
+            capabilities=fleets.capabilities_of(fleet.name),
+            view=fleets.last_view_of(fleet.name),
+            refusal=await self._sources.rehearsals.ask(spec, owner, fleet.name) if is_asked else "",
         )

@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from starforge.containers.settings import StorageMark
 from starforge.containers.storage import StorageCheck
+from starforge.contract.canonical import digest_bytes
 from starforge.contract.capsule import INGEST_TOKEN_NAME, ControlFile, Desired, Ingest
-from starforge.contract.ids import AttemptId, Digest, JobId, job_of, number_of
+from starforge.contract.ids import AttemptId, Digest, JobId, job_of, new_attempt_id, new_job_id, number_of
 from starforge.contract.jobspec import JobSpec, parse_jobspec
 from starforge.contract.launch import IMAGE_USER, LaunchRequest, Secret, parse_user
 from starforge.errors import LaunchRefused, NodeFault
@@ -41,6 +42,9 @@ from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.jobs import load_owner, load_spec
 from starforge_console.ledger.lineages import note_assembled
 from starforge_console.ledger.secrets import keep_given
+
+_NOTHING: Final = digest_bytes(b"")
+"""Stands for the capsule of what is never started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +136,16 @@ class Assembler:
         secrets = {**given.opened, **request.secrets}
         return replace(request, image=image.reference, registry_login=image.login, secrets=secrets)
 
+    def build_trial(self, spec: JobSpec, owner: str, fleet: str) -> LaunchRequest:
+        """What the first attempt of such a job would be sent to `fleet` as; nothing is made. Raises LaunchRefused."""
+        recipe = self._catalog.get(spec.spec.recipe.name)
+        if recipe is None:
+            raise LaunchRefused(f"the method {spec.spec.recipe.name} is not published here")
+        attempt = new_attempt_id(new_job_id(), 1)
+        placed = self._build_placed(self._fleets[fleet], attempt, owner)
+        placed = replace(placed, spans_ray=needs_ray(spec, recipe))
+        return build_request(spec, placed, self._settings.storage, _NOTHING, {INGEST_TOKEN_NAME: Secret("")})
+
     async def tell(self, attempt: AttemptId, desired: Desired, grace_s: float | None, sequence: int) -> None:
         """Write the desired state where the attempt's runner looks."""
         path = self._settings.storage.attempt(attempt).control
@@ -190,23 +204,31 @@ class Assembler:
 
     def _place(self, kept: _Kept, job: JobInFlight) -> Placed:
         fleet = self._fleets[job.attempt.target.fleet]
-        is_bare = fleet.kind in self._settings.bare_kinds
         number, storage = job.attempt.number, self._settings.storage
+        placed = self._build_placed(fleet, job.attempt.id, kept.owner)
         earlier = [storage.outputs(job.id, first) for first in list_earlier_outputs(number, kept.lost)]
         resumes = kept.spec.spec.lifecycle.resume == "auto"
-        return Placed(
-            attempt=job.attempt.id,
-            install=self._settings.install,
-            fleet=fleet.name,
-            network=fleet.network,
-            user=self._find_user(fleet, kept.owner),
-            ingest=Ingest(self._settings.ingest_url, self._settings.ingest_ca),
-            usage_period_s=self._settings.usage_period_s,
+        return replace(
+            placed,
             out=storage.outputs(job.id, decide_outputs(number, kept.lost)),
             earlier_out=[one for one in earlier if one.is_dir() and not one.is_symlink()],
             resume_from=self._older_checkpoints(job.attempt.id) if resumes else (),
-            inputs=bind_inputs(storage, kept.inputs, is_bare=is_bare),
-            is_bare=is_bare,
+            inputs=bind_inputs(storage, kept.inputs, is_bare=placed.is_bare),
+        )
+
+    def _build_placed(self, fleet: Fleet, attempt: AttemptId, owner: str) -> Placed:
+        """What of an attempt its fleet and owner decide, as if it was the first."""
+        settings = self._settings
+        return Placed(
+            attempt=attempt,
+            install=settings.install,
+            fleet=fleet.name,
+            network=fleet.network,
+            user=self._find_user(fleet, owner),
+            ingest=Ingest(settings.ingest_url, settings.ingest_ca),
+            usage_period_s=settings.usage_period_s,
+            out=settings.storage.outputs(JobId(job_of(attempt)), number_of(attempt)),
+            is_bare=fleet.kind in settings.bare_kinds,
         )
 
     def _find_user(self, fleet: Fleet, owner: str) -> str | None:

@@ -195,6 +195,15 @@ def test_a_fleet_that_was_named_must_exist_and_is_the_only_one_asked() -> None:
     assert decide(spec(placement={"fleet": "abel"}), able, unable) == {"topology": ["fleet_unknown"]}
 
 
+def test_a_job_that_every_backend_would_refuse_is_refused_in_their_words() -> None:
+    taking = fleet(node("a"), name="taking")
+    refusing = replace(fleet(node("b"), name="refusing"), refusal="spec.entrypoint: too long")
+    assert decide(spec(), refusing) == {"backend": ["backend_refuses"]}
+    assert decide(spec(placement={"fleet": "refusing"}), taking, refusing) == {"backend": ["backend_refuses"]}
+    assert decide(spec(placement={"fleet": "taking"}), taking, refusing) == {}
+    assert "too long" in decide(spec(), taking, refusing)["warned"][0]
+
+
 def test_every_check_is_in_the_record_and_the_digest_covers_them() -> None:
     asked = spec()
     seen = Snapshot(

@@ -89,6 +89,7 @@ class Fleets:
     capabilities: dict[str, Capabilities] = field(default_factory=lambda: {"local": ONE_NODE})
     views: dict[str, FleetView] = field(default_factory=dict)
     natives: dict[tuple[str, AttemptId], str] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
 
     def capabilities_of(self, fleet: str) -> Capabilities | None:
         return self.capabilities.get(fleet)
@@ -98,6 +99,10 @@ class Fleets:
 
     async def find_native(self, fleet: str, attempt: AttemptId) -> str | None:
         return self.natives.get((fleet, attempt))
+
+    async def ask(self, spec: JobSpec, owner: str, fleet: str) -> str:
+        del spec, owner
+        return self.refusals.get(fleet, "")
 
     def all_views(self) -> Sequence[FleetView]:
         return list(self.views.values())
@@ -249,13 +254,13 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
     ledger, series = open_database(state, "ledger"), open_database(state, "series")
     clock, wakeups, fleets, logs = ShiftedClock(), Wakeups(), Fleets(), Logs()
     _add_local_fleet(ledger, fleets, clock)
-    blobs = BlobStore(storage, settings.policy.workspace_max_bytes, STORAGE_ID)
     catalog, hub = build_published(load_catalog(), settings.policy.methods), ToldHub()
     registries, vault = ToldRegistries(), open_vault(root / "vault-key", ledger)
     sources = AdmissionSources(
         ledger=ledger,
-        blobs=blobs,
+        blobs=BlobStore(storage, settings.policy.workspace_max_bytes, STORAGE_ID),
         fleets=fleets,
+        rehearsals=fleets,
         catalog=catalog,
         image_allow=image_allow,
         hub=hub,
@@ -273,7 +278,7 @@ def build_console(root: Path, *, image_allow: str = "*", methods: str = "*") -> 
         logs=logs,
         curves=Curves(series),
         presence=Presence(clock),
-        blobs=blobs,
+        blobs=sources.blobs,
         accounts=Accounts(ledger, clock),
         secrets=UserSecrets(ledger, vault, clock),
         registry_logins=RegistryLogins(ledger, vault, clock),

@@ -17,7 +17,7 @@ def test_a_submission_that_every_gate_passes_becomes_a_queued_job(console: Conso
     assert answer.status_code == 201
     record = AdmissionRecord.model_validate(answer.json())
     gates = [
-        *("account", "catalog", "provenance", "topology", "max_runtime"),
+        *("account", "catalog", "provenance", "topology", "backend", "max_runtime"),
         *("quota", "windows", "image", "inputs", "huggingface"),
     ]
     assert [check.gate for check in record.checks] == gates

@@ -1,0 +1,31 @@
+"""Asks backends beforehand whether they would take a job, where they can be asked."""
+
+from collections.abc import Callable, Mapping
+
+from starforge.contract.executor import Rehearsing
+from starforge.contract.jobspec import JobSpec
+from starforge.contract.launch import LaunchRequest
+from starforge.errors import LaunchRefused
+
+
+class Rehearsals:
+    """`executors` are asked where they are `Rehearsing`.
+
+    `build_trial` gives what a fleet would be sent for a spec of an owner's; it raises LaunchRefused.
+    """
+
+    def __init__(
+        self, executors: Mapping[str, object], build_trial: Callable[[JobSpec, str, str], LaunchRequest]
+    ) -> None:
+        self._executors = executors
+        self._build_trial = build_trial
+
+    async def ask(self, spec: JobSpec, owner: str, fleet: str) -> str:
+        """Why the fleet's backend would refuse the job; empty where it would not, or cannot be asked beforehand."""
+        executor = self._executors.get(fleet)
+        if not isinstance(executor, Rehearsing):
+            return ""
+        try:
+            return await executor.rehearse(self._build_trial(spec, owner, fleet)) or ""
+        except LaunchRefused as error:
+            return str(error)

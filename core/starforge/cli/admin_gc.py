@@ -13,6 +13,7 @@ from starforge.contract.retention import LONGEST_HOLD_H, Collection, HoldRequest
 from starforge.errors import InputError
 from starforge.wording import count_of, describe_bytes
 
+_MINE: Final = "mine"
 _EXPIRED: Final = {
     "idempotency_keys": "key of a submission",
     "tokens": "token that is over",
@@ -35,9 +36,16 @@ _PLURALS: Final = {
     help="Let nothing be removed for so long, such as for a backup.",
 )
 @click.option("--why", default="", help="With --hold: a reason, for whoever comes across it.")
-@click.option("--release", is_flag=True, help="End a hold before its time.")
+@click.option(
+    "--release",
+    "released",
+    is_flag=False,
+    flag_value=_MINE,
+    metavar="[HOLD]",
+    help="End a hold before its time; without HOLD, all that you took.",
+)
 @json_option
-def gc(is_applied: bool, hours: float | None, why: str, release: bool, as_json: bool) -> None:  # noqa: FBT001 - click's
+def gc(*, is_applied: bool, hours: float | None, why: str, released: str | None, as_json: bool) -> None:
     r"""List what is over its time, or remove it.
 
     Working directories and logs of ended jobs, all their checkpoints but the last
@@ -48,18 +56,18 @@ def gc(is_applied: bool, hours: float | None, why: str, release: bool, as_json: 
     \b
     JSON: {applied, items: [{kind, job, attempt, name, bytes, why}], total_bytes,
            more, failed: [{removal, error}], expired: {name: count},
-           hold: {until, by, why},
+           hold: {id, until, by, why}, holds: [the same],
            last: {at, by, removed, bytes, failed, expired}}
-    JSON of --hold: {until, by, why}
+    JSON of --hold: {id, until, by, why}
     """
-    if sum((is_applied, hours is not None, release)) > 1:
+    if sum((is_applied, hours is not None, released is not None)) > 1:
         raise InputError("--apply, --hold and --release are three different things", next_step="give one of them")
     with open_console_as(RetentionConsole) as console:
         if hours is not None:
             _print_hold(console.hold(HoldRequest(hours=hours, why=why or None)), as_json=as_json)
-        elif release:
-            console.release()
-            note("the collector goes on")
+        elif released is not None:
+            console.release("" if released == _MINE else released)
+            note("that hold has ended, if it stood; the collector goes on once nobody holds it: see 'sf admin gc'")
         elif is_applied:
             _print(_collect(console), as_json=as_json)
         else:
@@ -87,7 +95,8 @@ def _print_hold(hold: HoldView, *, as_json: bool) -> None:
     if as_json:
         print_json(hold.model_dump(mode="json"))
         return
-    say(f"nothing is removed until {_moment(hold.until)}; to end that earlier: sf admin gc --release")
+    say(hold.id)
+    note(f"nothing is removed until {_moment(hold.until)}; to end that earlier: sf admin gc --release {hold.id}")
 
 
 def _print(found: Collection, *, as_json: bool) -> None:
@@ -106,10 +115,12 @@ def _print(found: Collection, *, as_json: bool) -> None:
             say(f"{count} {words if count == 1 else _PLURALS.get(words, words)} {verb}")
     for one in found.failed:
         warn(f"{' '.join(_row(one.removal)[:2])} could not be removed: {one.error}")
+    for hold in found.holds:
+        reason = f" ({hold.why})" if hold.why else ""
+        note(f"{hold.by} holds the collector until {_moment(hold.until)}{reason}: nothing is removed [{hold.id}]")
     if found.hold is not None:
-        reason = f" ({found.hold.why})" if found.hold.why else ""
-        note(f"{found.hold.by} holds the collector until {_moment(found.hold.until)}{reason}: nothing is removed")
-    elif found.items and not found.applied:
+        return
+    if found.items and not found.applied:
         note("to remove it now: sf admin gc --apply")
 
 

@@ -27,6 +27,7 @@ class RetentionConsole(Console):
         body = request.model_dump(mode="json", exclude_none=True)
         return self._send(api.HoldView, Request(method="PUT", path=f"{_PATH}/hold", json=body, wait_s=_PASS_S))
 
-    def release(self) -> None:
-        """Let the collector go on."""
-        self.connection.send(Request(method="DELETE", path=f"{_PATH}/hold"))
+    def release(self, hold: str = "") -> None:
+        """End this hold, or all that the caller took; the holds of others stand."""
+        query = {"id": hold} if hold else {}
+        self.connection.send(Request(method="DELETE", path=f"{_PATH}/hold", query=query))

@@ -31,8 +31,9 @@ class FailedRemoval(Answer):
 
 
 class HoldView(Answer):
-    """While it stands nothing is removed. `until` is in Unix seconds."""
+    """While it stands nothing is removed. `until` is in Unix seconds; with `id` it can be ended before."""
 
+    id: str = ""
     until: float
     by: str
     why: str
@@ -58,12 +59,13 @@ class Collection(Answer):
     more: bool = Field(description="there may be more than what is named here")
     failed: tuple[FailedRemoval, ...] = ()
     expired: dict[str, int] = Field(default_factory=dict, description="rows of the ledger that nobody can use any more")
-    hold: HoldView | None = None
+    hold: HoldView | None = Field(None, description="the one that lasts longest")
+    holds: tuple[HoldView, ...] = ()
     last: LastCollection | None = None
 
 
 class HoldRequest(Frozen):
-    """`PUT /admin/gc/hold`: remove nothing for so long, whatever was held before."""
+    """`PUT /admin/gc/hold`: remove nothing for so long. The hold stands beside all others."""
 
     hours: Annotated[float, Field(gt=0, le=LONGEST_HOLD_H)]
     why: Text | None = None

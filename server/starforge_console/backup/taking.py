@@ -19,11 +19,12 @@ from starforge_console.ledger.contents import iterate_log_files, list_without_lo
 from starforge_console.ledger.copying import copy_out, settle_file
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.place import Server
-from starforge_console.ledger.retention_runs import Hold, find_hold, write_hold
+from starforge_console.ledger.retention_runs import Hold, add_hold, end_hold, new_hold_id
 from starforge_console.ledger.revisions import require_current
 from starforge_console.settings.console import ConsoleSettings
 
 HELD_S: Final = 24 * 3600.0
+"""So long the hold of a backup that was killed stands at most."""
 BY: Final = "backup"
 _LEFT_OUT: Final = frozenset({LOGS, "leader", ".restoring"})
 """Of the state directory: logs are copied by what names them, and the others are a process's own."""
@@ -90,17 +91,14 @@ def _require_room(settings: ConsoleSettings, target: Path) -> None:
 
 @contextlib.contextmanager
 def _holding(ledger: Database, target: Path) -> Iterator[None]:
-    """Keep the collector from removing what the copy will name; a hold of somebody else stands as it is."""
+    """Keep the collector from removing what the copy will name, by a hold of its own: any other may end meanwhile."""
     now = time.time()
-    standing = ledger.read_now(lambda c: find_hold(c, now))
-    if standing is not None and standing.by != BY:
-        yield
-        return
-    ledger.write_now(lambda c: write_hold(c, Hold(until=now + HELD_S, by=BY, why=f"backup to {target}")))
+    hold = Hold(id=new_hold_id(BY), until=now + HELD_S, by=BY, why=f"backup to {target}", by_console=True)
+    ledger.write_now(lambda c: add_hold(c, hold, now))
     try:
         yield
     finally:
-        ledger.write_now(lambda c: write_hold(c, None))
+        ledger.write_now(lambda c: end_hold(c, hold.id))
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from starforge_console.ledger.fleets import add_fact, find_fact
 from starforge_console.ledger.kept_tables import newer_attempts
 from starforge_console.ledger.maintenance import BY_RESTORE, Maintenance, end_maintenance, find_maintenance
 from starforge_console.ledger.moves import Change, Guard, JobRef, move
-from starforge_console.ledger.retention_runs import Hold, write_hold
+from starforge_console.ledger.retention_runs import Hold, add_hold, new_hold_id
 from starforge_console.ledger.tables import attempts, facts, jobs, nodes
 
 _FACT: Final = "restored"
@@ -49,7 +49,9 @@ def mark_restored(connection: Connection, restored: Restored, reason: str) -> No
     add_fact(connection, _FACT, json.dumps(asdict(restored)))
     maintenance = Maintenance(by=BY_RESTORE, reason=reason, since=restored.at)
     add_fact(connection, _MAINTENANCE, json.dumps(asdict(maintenance)))
-    write_hold(connection, Hold(until=restored.at + HELD_S, by=BY_RESTORE, why=reason))
+    until = restored.at + HELD_S
+    hold = Hold(id=new_hold_id(BY_RESTORE), until=until, by=BY_RESTORE, why=reason, by_console=True)
+    add_hold(connection, hold, restored.at)
 
 
 def find_restored(connection: Connection) -> Restored | None:

@@ -25,12 +25,12 @@ from starforge_console.domain.retention import (
     find_hold,
 )
 from starforge_console.ledger import removals as ledger_removals
+from starforge_console.ledger import retention_runs
 from starforge_console.ledger.audit import audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.listing import load_lines
 from starforge_console.ledger.removals import Place
-from starforge_console.ledger.retention_runs import Hold, LastRun, find_last_run, write_hold, write_last_run
-from starforge_console.ledger.retention_runs import find_hold as find_standing
+from starforge_console.ledger.retention_runs import Hold, LastRun
 from starforge_console.ledger.stored import Store
 from starforge_console.retention.disk import Disk
 from starforge_console.retention.ratings import CurveReader, Rater
@@ -141,34 +141,49 @@ class Collector:
             raise Conflict(
                 say("form.gc_held"),
                 why=say("form.gc_held_why", by=hold.by, why=hold.why or say("form.gc_held_no_reason")),
-                next_step=say("form.gc_held_next"),
+                next_step=say("form.gc_held_next", hold=hold.id),
             )
         if self._turn.locked():
             raise Conflict(say("form.gc_busy"), next_step=say("form.ask_again"))
         return await self._collect(by)
 
     async def find_hold(self) -> Hold | None:
-        """The hold that stands now."""
+        """The hold that lasts longest of those that stand now."""
+        return next(iter(await self.list_holds()), None)
+
+    async def list_holds(self) -> Sequence[Hold]:
+        """The holds that stand now, the one that lasts longest first."""
         now = self._parts.clock.now()
-        return await self._parts.ledger.read(lambda c: find_standing(c, now))
+        return await self._parts.ledger.read(lambda c: retention_runs.list_holds(c, now))
 
     async def find_last_run(self) -> LastRun | None:
         """The last pass that did something."""
-        return await self._parts.ledger.read(find_last_run)
+        return await self._parts.ledger.read(retention_runs.find_last_run)
 
     async def hold(self, by: str, why: str, for_s: float) -> Hold:
-        """Remove nothing for `for_s` seconds, in place of any other hold; waits until a pass under way has ended."""
-        hold = Hold(until=self._parts.clock.now() + min(for_s, LONGEST_HOLD_S), by=by, why=why)
-        told = say("did.retention_held", hours=f"{(hold.until - self._parts.clock.now()) / 3600:g}")
-        await self._parts.ledger.write(audited(lambda c: write_hold(c, hold), told))
+        """Remove nothing for `for_s` seconds, beside any other hold; waits until a pass under way has ended.
+
+        Raises:
+            Conflict: there are too many holds.
+
+        """
+        now = self._parts.clock.now()
+        hold = Hold(id=retention_runs.new_hold_id(by), until=now + min(for_s, LONGEST_HOLD_S), by=by, why=why)
+        told = say("did.retention_held", hours=f"{(hold.until - now) / 3600:g}")
+        await self._parts.ledger.write(audited(lambda c: retention_runs.add_hold(c, hold, now), told))
         async with self._turn:
-            _log.info("held", by=by, reason=why, until=hold.until)
+            _log.info("held", by=by, hold=hold.id, reason=why, until=hold.until)
             return hold
 
-    async def release(self, by: str) -> None:
-        """Let the collector go on; fine when nobody holds it."""
-        await self._parts.ledger.write(audited(lambda c: write_hold(c, None), say("did.retention_released")))
-        _log.info("released", by=by)
+    async def release(self, by: str, hold_id: str = "") -> None:
+        """End what `by` holds, or this one hold, whoever's it is; fine when there is none. All others stand."""
+        end = (
+            partial(retention_runs.end_hold, hold_id=hold_id)
+            if hold_id
+            else partial(retention_runs.end_holds_of, by=by)
+        )
+        await self._parts.ledger.write(audited(end, say("did.retention_released")))
+        _log.info("released", by=by, hold=hold_id)
 
     async def _collect(self, by: str) -> Outcome:
         parts = self._parts
@@ -188,7 +203,7 @@ class Collector:
                 failed=len(outcome.failed),
                 expired=dict(outcome.expired),
             )
-            await parts.ledger.write(lambda c: write_last_run(c, run))
+            await parts.ledger.write(lambda c: retention_runs.write_last_run(c, run))
             _log.info("collected", by=by or "itself", removed=run.removed, bytes=run.bytes, failed=run.failed)
         if by:
             told = say("did.retention_collected", n=len(outcome.items))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 import stat
+import time
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from server.tests.ledger.builders import submit
 from starforge.contract.canonical import digest_bytes
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.backup.restoring import restore
-from starforge_console.backup.taking import take_backup
+from starforge_console.backup.taking import HELD_S, take_backup
 from starforge_console.errors import SettingsError
 from starforge_console.fleets.install import load_install, locate, prepare_folder
 from starforge_console.ledger.contents import iterate_log_files
@@ -23,7 +24,7 @@ from starforge_console.ledger.copying import copy_in
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.maintenance import BY_RESTORE, find_maintenance
 from starforge_console.ledger.restored import find_restored
-from starforge_console.ledger.retention_runs import Hold, find_hold, write_hold
+from starforge_console.ledger.retention_runs import Hold, add_hold, find_hold, list_holds
 from starforge_console.ledger.views import list_events
 
 
@@ -254,10 +255,10 @@ def test_the_collector_is_held_while_a_backup_is_taken_and_only_then(tmp_path: P
         await fill(install, attempts=1, rounds=2)
         await asyncio.to_thread(take_backup, settings, tmp_path / "one")
         assert await install.ledger.read(partial(find_hold, now=0.0)) is None
-        mine = Hold(until=9e9, by="ada", why="her own")
-        await install.ledger.write(lambda c: write_hold(c, mine))
+        mine = Hold(id="her-own", until=9e9, by="ada", why="her own")
+        await install.ledger.write(lambda c: add_hold(c, mine, 0.0))
         await asyncio.to_thread(take_backup, settings, tmp_path / "two")
-        assert await install.ledger.read(partial(find_hold, now=0.0)) == mine
+        assert await install.ledger.read(partial(list_holds, now=0.0)) == [mine]
 
     async def main() -> None:
         async with open_install(settings) as install:
@@ -271,6 +272,55 @@ def test_the_collector_is_held_while_a_backup_is_taken_and_only_then(tmp_path: P
         copied.close()
     assert standing is not None
     assert standing.by == "backup"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_backups_and_a_restore_hold_the_collector_each_for_itself(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hold of a restore outlasts a backup; of two backups at once, neither loses its hold by the other's end."""
+    again = build_settings(tmp_path, "again", kind)
+    restore(again, prepare(tmp_path))
+    ledger = Database(locate(again, "ledger"), "ledger")
+    seen: list[list[str]] = []
+
+    def note_holders() -> None:
+        seen.append([one.by for one in ledger.read_now(lambda c: list_holds(c, 0.0))])
+
+    def begin_another(_state: Path, _target: Path) -> None:
+        note_holders()
+        if len(seen) == 1:
+            take_backup(again, tmp_path / "inner")
+            note_holders()
+
+    monkeypatch.setattr("starforge_console.backup.taking._copy_state", begin_another)
+    try:
+        take_backup(again, tmp_path / "outer")
+        note_holders()
+    finally:
+        ledger.close()
+    copied = 1  # the hold of the backup that was restored, in its own copy
+    assert [one.count("backup") - copied for one in seen] == [1, 2, 1, 0]
+    assert all(one.count(BY_RESTORE) == 1 for one in seen)
+
+
+def test_a_backup_that_was_killed_holds_the_collector_for_a_day_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = build_settings(tmp_path, "state", "sqlite")
+    prepare(tmp_path)
+    monkeypatch.setattr("starforge_console.backup.taking.end_hold", lambda _connection, _hold: None)
+    take_backup(settings, tmp_path / "killed")
+    monkeypatch.undo()
+    ledger = Database(locate(settings, "ledger"), "ledger")
+    try:
+        now = time.time()
+        (left,) = ledger.read_now(lambda c: list_holds(c, now))
+        take_backup(settings, tmp_path / "next")
+        assert ledger.read_now(lambda c: list_holds(c, now)) == [left]
+        assert ledger.read_now(lambda c: list_holds(c, now + HELD_S + 60)) == []
+    finally:
+        ledger.close()
 
 
 def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:

@@ -148,6 +148,11 @@ def test_the_collector_is_held_released_and_looked_at(admin: TestClient, api: Te
     _, page = send(admin, "/admin/retention", do="hold", hours="2", why="a backup")
     assert "Nothing is removed until the hold ends." in page
     assert api.get("/api/v1/admin/gc").json()["hold"]["why"] == "a backup"
+    send(admin, "/admin/retention", do="hold", hours="3", why="an upgrade")
+    longer, hold = api.get("/api/v1/admin/gc").json()["holds"]
+    send(admin, "/admin/retention", do="release", hold=longer["id"])
+    assert api.get("/api/v1/admin/gc").json()["holds"] == [hold]
+    assert "an upgrade" not in admin.get("/admin?view=retention").text
     send(admin, "/admin/retention", do="release")
     assert api.get("/api/v1/admin/gc").json()["hold"] is None
     assert "Nothing may go" in admin.get("/admin?view=retention&plan=1").text

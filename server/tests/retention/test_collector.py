@@ -1,6 +1,7 @@
 """The collector over a real ledger and real folders: what goes, what stays, and what a cut leaves."""
 
 import asyncio
+import json
 import os
 import shutil
 from pathlib import Path
@@ -18,7 +19,9 @@ from starforge_console.blobs.places import locate_blob, locate_incoming
 from starforge_console.domain.inputs import CheckpointInput
 from starforge_console.domain.retention import Kind, Removal
 from starforge_console.ledger.database import Database
+from starforge_console.ledger.fleets import add_fact
 from starforge_console.ledger.removals import begin_removals, is_checkpoint_removed, list_unfinished
+from starforge_console.ledger.retention_runs import MOST_HOLDS, Hold, add_hold, list_holds, new_hold_id
 from starforge_console.ledger.share_tables import stored
 from starforge_console.ledger.stored import Store, note_stored
 from starforge_console.retention.collector import Outcome
@@ -269,6 +272,46 @@ def test_a_hold_that_nobody_released_ends_by_itself(tmp_path: Path) -> None:
         yard.end()
         yard.later(8)
         assert kinds(collect(yard)) == ["work"]
+
+
+def test_a_release_ends_the_holds_of_whom_it_is_and_no_other(tmp_path: Path) -> None:
+    """A user may be named as what the console itself holds the collector for."""
+    with open_yard(tmp_path) as yard:
+        collector = yard.collector
+        mine = [asyncio.run(collector.hold("ada", why, 3600.0)) for why in ("one", "two", "two")]
+        other = asyncio.run(collector.hold("bob", "", 7200.0))
+        now = yard.console.clock.now()
+        own = Hold(id=new_hold_id("backup"), until=now + 60, by="backup", why="", by_console=True)
+        yard.console.ledger.write_now(lambda c: add_hold(c, own, now))
+        assert len({one.id for one in mine}) == 3
+        asyncio.run(collector.release("backup"))
+        asyncio.run(collector.release("ada", mine[1].id))
+        assert {one.id for one in asyncio.run(collector.list_holds())} == {mine[0].id, mine[2].id, other.id, own.id}
+        asyncio.run(collector.release("ada"))
+        assert [one.id for one in asyncio.run(collector.list_holds())] == [other.id, own.id]
+        with pytest.raises(Conflict, match="nothing is removed now"):
+            collect(yard)
+
+
+def test_holds_are_bounded_and_those_that_are_over_make_room(tmp_path: Path) -> None:
+    with open_yard(tmp_path) as yard:
+        for _ in range(MOST_HOLDS):
+            asyncio.run(yard.collector.hold("ada", "", 3600.0))
+        with pytest.raises(Conflict, match=r"held 100 times already"):
+            asyncio.run(yard.collector.hold("ada", "", 3600.0))
+        yard.later(1)
+        asyncio.run(yard.collector.hold("ada", "", 3600.0))
+        assert len(yard.console.ledger.read_now(lambda c: list_holds(c, 0.0))) == 1
+
+
+def test_a_hold_of_an_older_release_stands_and_can_be_released(tmp_path: Path) -> None:
+    with open_yard(tmp_path) as yard:
+        until = yard.console.clock.now() + 60
+        kept = json.dumps({"until": until, "by": "ada", "why": "upgrade"})
+        yard.console.ledger.write_now(lambda c: add_fact(c, "retention_hold", kept))
+        assert [one.by for one in asyncio.run(yard.collector.list_holds())] == ["ada"]
+        asyncio.run(yard.collector.release("ada"))
+        assert asyncio.run(yard.collector.find_hold()) is None
 
 
 def test_without_its_storage_nothing_is_looked_at(tmp_path: Path) -> None:

@@ -203,12 +203,27 @@ def test_gc_lists_and_removes_nothing_until_it_is_told_to(yard: Yard, sf: Sf) ->
 def test_a_hold_keeps_gc_from_removing_until_it_is_released(yard: Yard, sf: Sf) -> None:
     yard.end()
     yard.later(8)
-    assert "nothing is removed until" in sf("admin", "gc", "--hold", "2", "--why", "backup").out
+    held = sf("admin", "gc", "--hold", "2", "--why", "backup")
+    assert "nothing is removed until" in held.err
     assert "ada holds the collector until" in sf("admin", "gc").err
     refused = sf("admin", "gc", "--apply")
     assert (refused.code, "nothing is removed now" in refused.err) == (1, True)
+    assert held.out.splitlines()[-1] in refused.err, "what to release"
     assert sf("admin", "gc", "--release").code == 0
     assert "1 thing removed" in sf("admin", "gc", "--apply").out
+
+
+def test_one_hold_is_released_by_its_name_and_all_others_stand(yard: Yard, sf: Sf) -> None:
+    first, second = (sf("admin", "gc", "--hold", "2", "--why", why).out.splitlines()[-1] for why in ("one", "two"))
+    assert first != second
+    assert sf("admin", "gc", "--release", first).code == 0
+    assert [one["id"] for one in sf("admin", "gc", "--json").json["holds"]] == [second]
+    operator = yard.console.add_user("op", "operator")
+    client = yard.console.client(operator)
+    assert client.delete("/api/v1/admin/gc/hold").status_code == 204, "op took none"
+    assert [one["id"] for one in sf("admin", "gc", "--json").json["holds"]] == [second]
+    assert client.delete("/api/v1/admin/gc/hold", params={"id": second}).status_code == 204
+    assert sf("admin", "gc", "--json").json["holds"] == []
 
 
 def test_gc_is_for_administrators(yard: Yard, sf: Sf, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ def _administration() -> list[BaseModel]:
     removal = RemovalView(kind="log", job=JOB, bytes=48_211, why="the job ended 90 days ago")
     return [
         HoldRequest(hours=2, why="a backup"),
-        HoldView(until=AT + 7200, by="root", why="a backup"),
+        HoldView(id="root-6f1c02ab", until=AT + 7200, by="root", why="a backup"),
         Collection(applied=False, items=(removal,), total_bytes=48_211, more=False),
         SetRegistryLogin(username="puller", password=SecretStr("a password or an access token")),
         login,

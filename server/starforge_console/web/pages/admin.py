@@ -158,7 +158,7 @@ async def change_retention(asked: Asked) -> Response:
     collector, act = asked.services.retention, text_of(form, "do")
     try:
         if act == "release":
-            await collector.release(asked.user)
+            await collector.release(asked.user, text_of(form, "hold", LONGEST))
             return go("retention", "released")
         if act == "collect":
             await collector.collect(asked.user)
@@ -223,7 +223,7 @@ async def _load_retention(asked: FleetVisit) -> dict[str, Any]:
     collector = asked.services.retention
     is_asked = asked.request.query_params.get("plan") == "1"
     return {
-        "hold": await collector.find_hold(),
+        "holds": await collector.list_holds(),
         "last": await collector.find_last_run(),
         "plan": await collector.plan(SHOWN_AT_MOST) if is_asked else None,
         "longest": LONGEST_HOLD_H,

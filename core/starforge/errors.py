@@ -28,6 +28,7 @@ StarForgeError
 
 from typing import ClassVar
 
+from starforge.said.sentence import Said, say_list
 from starforge.wording import join_sentences
 
 
@@ -52,6 +53,16 @@ class StarForgeError(Exception):
 
     def __str__(self) -> str:
         return join_sentences(self.what, self.why, self.next_step)
+
+    @property
+    def said(self) -> str:
+        """The text of `str()` with the codes of its parts, for whoever passes it on to be read in other languages."""
+        parts = [part for part in (self.what, self.why, self.next_step) if part]
+        if len(parts) == 1:
+            return parts[0]
+        if not any(isinstance(part, Said) for part in parts):
+            return str(self)
+        return Said(str(self), "list.sentences", say_list("list.sentences", parts).values)
 
 
 class InputError(StarForgeError):

@@ -5,6 +5,7 @@ from typing import Final
 
 from starforge.containers.settings import StorageMark
 from starforge.errors import NodeFault
+from starforge.said.sentence import say
 
 MARK_FILE: Final = ".starforge-storage"
 _TIMEOUT_S: Final = 10.0
@@ -30,21 +31,21 @@ class StorageCheck:
                 self._reading.start()
             self._reading.join(self._timeout_s)
             if self._reading.is_alive():
-                return f"storage at {self._mark.root} does not answer"
+                return say("storage.silent", root=str(self._mark.root))
             return self._trouble
 
     def require(self) -> None:
         """Raise NodeFault unless the right share is mounted."""
         trouble = self.find_trouble()
         if trouble:
-            raise NodeFault(trouble, next_step="mount the share on this machine under the console's own path")
+            raise NodeFault(trouble, next_step=say("storage.mount_next"))
 
     def _read(self, mark: StorageMark) -> None:
         path = mark.root / MARK_FILE
         try:
             found = path.read_bytes().strip()
         except OSError as error:
-            self._trouble = f"storage not mounted: {path}: {error.strerror}"
+            self._trouble = say("storage.not_mounted", path=str(path), why=str(error.strerror))
             return
         matches = found == mark.content.strip().encode()
-        self._trouble = "" if matches else f"storage not mounted: {path} is another share's"
+        self._trouble = "" if matches else say("storage.other_share", path=str(path))

@@ -12,11 +12,13 @@ from starforge.said.admission import ADMISSION
 from starforge.said.exits import EXITS
 from starforge.said.faults import FAULTS
 from starforge.said.forms import FORMS
+from starforge.said.launches import LAUNCHES
 from starforge.said.nodes import NODES
 from starforge.said.progress import PROGRESS
 from starforge.said.refusals import REFUSALS
 from starforge.said.sign_ins import SIGN_INS
 from starforge.said.slurm import SLURM
+from starforge.said.vault import VAULT
 from starforge.said.waits import WAITS
 
 LISTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -24,6 +26,7 @@ LISTS: Final[Mapping[str, str]] = MappingProxyType(
         "list.and": " and ",
         "list.comma": ", ",
         "list.semicolon": "; ",
+        "list.sentences": ". ",
     }
 )
 """What stands between the parts of a list."""
@@ -41,6 +44,8 @@ MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
         **SIGN_INS,
         **ACTS,
         **SLURM,
+        **LAUNCHES,
+        **VAULT,
     }
 )
 """The sentence of each code; what stands in braces is a value."""

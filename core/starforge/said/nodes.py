@@ -28,6 +28,26 @@ NODES: Final = {
     "host.fleet_silent": "no machine of fleet {fleet} answers",
     "host.unknown_for_it": "no machine is known for it",
     "host.marked_lost": "{node} was marked lost",
+    "host.not_of_fleet": "{node} is no machine of fleet {fleet} any more",
+    "host.placed_elsewhere": "it is placed elsewhere",
+    "host.unknown_for": "no machine is known for {attempt}",
+    "host.removed_since": "its machine was removed",
+    "host.cleaned_later": "what is left there is removed when it comes back",
+    "host.said_nothing": "the daemon said nothing of the attempt",
+    "host.silent_at": "{node} does not answer at {address}",
+    "host.uncallable": "{node} cannot be called",
+    "host.uncallable_why": "its certificate, or this console's key {key}, cannot be used: {why}",
+    "host.join_again": "run 'forgelet join' there again",
+    "host.other_certificate": (
+        "it shows another certificate than the one it joined with: run 'forgelet join' there again"
+    ),
+    "host.cut": "it cut the connection: it ended in the middle, or it does not trust this console's certificate",
+    "host.refused": "connection refused: 'forgelet serve' does not run there, or a firewall rejects the port",
+    "host.no_route": "no route: the address is of no network that this console reaches, or a firewall forbids it",
+    "host.timed_out": "timed out: a firewall drops the packets, or the machine is off",
+    "host.late": "it took the call and gave no answer in time",
+    "host.unreadable": "the daemon's answer cannot be read",
+    "host.log_unreadable": "the daemon's log cannot be read",
     "host.foreign": "held by containers of another install ({install})",
 }
 """By code."""

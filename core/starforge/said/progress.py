@@ -57,6 +57,7 @@ PROGRESS: Final = {
     "told.ended_message": "training ended: {how}; {message}",
     "told.checkpoint": "checkpoint of step {step} committed: {path}",
     "token.made_here": "made on the console's machine",
+    "token.made_at_sign_in": "made at sign-in",
     "note.rerun": "the spec of {job}, submitted again",
     "note.commit": "{input} is commit {commit}",
 }

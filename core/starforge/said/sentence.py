@@ -5,6 +5,7 @@ sentence into another one, give it to `say` as a value; an f-string keeps its te
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from string import Formatter
 from types import MappingProxyType
@@ -47,6 +48,14 @@ def find_fixed(text: str) -> str:
     """The sentence without values whose English text is `text`, as a daemon's answer carries it; else the text."""
     code = _FIXED.get(text)
     return text if code is None or isinstance(text, Said) else Said(text, code)
+
+
+def find_said(text: str, code: str) -> str:
+    """The text as the sentence of this code, where it reads as one that was kept without its values; else the text."""
+    pieces = Formatter().parse(MESSAGES[code])
+    pattern = "".join(re.escape(told) + (f"(?P<{name}>.+)" if name else "") for told, name, _, _ in pieces)
+    match = re.fullmatch(pattern, text)
+    return text if match is None else Said(text, code, match.groupdict())
 
 
 def code_of(text: str) -> str | None:

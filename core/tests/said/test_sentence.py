@@ -6,8 +6,9 @@ import pytest
 from starforge.contract.ids import JobId, new_attempt_id
 from starforge.contract.observation import Phase, Seen
 from starforge.contract.wire import decode_observations, encode_observations
+from starforge.errors import LaunchRefused
 from starforge.said.catalog import LISTS, MESSAGES
-from starforge.said.sentence import Said, code_of, find_fixed, names_in, read_said, say, say_list, write_said
+from starforge.said.sentence import Said, code_of, find_fixed, find_said, names_in, read_said, say, say_list, write_said
 
 
 def test_a_sentence_is_its_english_text_to_whoever_knows_nothing_of_codes() -> None:
@@ -83,6 +84,24 @@ def test_a_sentence_crosses_the_wire_as_its_text() -> None:
     attempt = new_attempt_id(JobId("j-abcdefghjk"), 1)
     seen = Seen(phase=Phase.PREPARING, at=1.0, node="n1", note=say("note.starting"))
     assert decode_observations(encode_observations({attempt: seen})) == {attempt: seen}
+
+
+def test_an_error_is_said_with_the_codes_of_its_parts() -> None:
+    error = LaunchRefused(say("attempt.fenced", attempt="a1"), why=say("attempt.fenced_why"), next_step="ask Ann")
+    said = read_said(str(error), write_said(error.said))
+    assert said == error.said == str(error) == "a1 was fenced. it must not start any more. ask Ann"
+    assert code_of(said) == "list.sentences"
+    assert code_of(LaunchRefused(say("attempt.fenced_why")).said) == "attempt.fenced_why"
+    assert code_of(LaunchRefused("in words of an engine", why="alone").said) is None
+
+
+def test_a_sentence_that_was_kept_as_its_text_alone_is_read_with_its_values() -> None:
+    said = find_said("restored from the backup of 2026-11-30 08:00 UTC", "restored.from")
+    assert (code_of(said), said.values if isinstance(said, Said) else {}) == (
+        "restored.from",
+        {"when": "2026-11-30 08:00 UTC"},
+    )
+    assert code_of(find_said("new disks", "restored.from")) is None
 
 
 @pytest.mark.parametrize("values", [{}, {"number": 1}])

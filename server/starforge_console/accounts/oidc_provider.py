@@ -75,7 +75,7 @@ class Provider:
             described = await self._get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
             if described.get("issuer") != issuer:
                 named = repr(described.get("issuer"))[:200]
-                raise ProviderRefused("the provider is not the one that is set", why=f"it names itself {named}")
+                raise ProviderRefused(say("fault.provider_other"), why=say("fault.provider_names", name=named))
             found = _read_endpoints(described)
             self._endpoints = (now, found)
             return found
@@ -93,14 +93,14 @@ class Provider:
         answer = await self._redeem(endpoints, exchange)
         token = answer.get("id_token")
         if not isinstance(token, str):
-            raise ProviderRefused("the provider gave no ID token")
+            raise ProviderRefused(say("fault.provider_no_token"))
         claims = await self._verify(endpoints, token, exchange.nonce)
         settings = self._settings
         wanted = {settings.oidc_user_claim, *([settings.oidc_groups_claim] if settings.oidc_roles else [])}
         if not wanted <= claims.keys() and endpoints.userinfo and isinstance(answer.get("access_token"), str):
             told = await self._get(endpoints.userinfo, {"Authorization": f"Bearer {answer['access_token']}"})
             if told.get("sub") != claims["sub"]:
-                raise ProviderRefused("the provider told of somebody else", why="the subjects differ")
+                raise ProviderRefused(say("fault.provider_somebody"), why=say("fault.provider_subjects"))
             return {**told, **claims}
         return claims
 
@@ -162,7 +162,7 @@ class Provider:
                 return KeySet.import_key_set({"keys": list(self._keys[1]["keys"])})
             except (JoseError, ValueError, TypeError, KeyError) as error:
                 self._keys = None
-                raise ProviderRefused("the provider's keys cannot be read", why=str(error)[:300]) from error
+                raise ProviderRefused(say("fault.provider_keys"), why=str(error)[:300]) from error
 
     async def _get(self, url: str, headers: Mapping[str, str] | None = None) -> Mapping[str, Any]:
         request = httpx2.Request("GET", url, headers={"Accept": "application/json", **(headers or {})})
@@ -180,14 +180,12 @@ class Provider:
                 response = await client.send(request, auth=auth, stream=True)
                 body = await _read(response)
         except (TimeoutError, httpx2.HTTPError, OSError) as error:
-            why = str(error) or f"no answer within {timeout_s:g} s"
-            raise Unavailable(
-                say("fault.provider_silent", host=host), why=why[:300], next_step=say("fault.later")
-            ) from error
+            why = str(error)[:300] or say("host.no_answer", s=f"{timeout_s:g}")
+            raise Unavailable(say("fault.provider_silent", host=host), why=why, next_step=say("fault.later")) from error
         if response.status_code >= httpx2.codes.INTERNAL_SERVER_ERROR:
             raise Unavailable(
-                f"the identity provider at {host} has a fault of its own",
-                why=f"it answered {response.status_code}",
+                say("fault.provider_fault", host=host),
+                why=say("fault.provider_answered", status=response.status_code),
                 next_step=say("fault.later"),
             )
         return _parse(response.status_code, body)
@@ -199,7 +197,7 @@ async def _read(response: httpx2.Response) -> bytes:
         async for piece in response.aiter_bytes():
             body += piece
             if len(body) > LARGEST_BYTES:
-                raise ProviderRefused(f"the provider's answer is larger than {LARGEST_BYTES} bytes")
+                raise ProviderRefused(say("fault.provider_large", most=LARGEST_BYTES))
     finally:
         await response.aclose()
     return bytes(body)
@@ -211,10 +209,12 @@ def _parse(status: int, body: bytes) -> Mapping[str, Any]:
     except ValueError:
         answer = None
     if status >= httpx2.codes.MULTIPLE_CHOICES:
-        error = answer.get("error") if isinstance(answer, dict) else None
-        raise ProviderRefused("the provider refused", why=f"it answered {status}" + (f", {error}" if error else ""))
+        error = str(answer.get("error") or "") if isinstance(answer, dict) else ""
+        told = say("fault.provider_answered", status=status)
+        why = say("fault.provider_answered_why", status=status, error=f"{error:.200}") if error else told
+        raise ProviderRefused(say("fault.provider_refused"), why=why)
     if not isinstance(answer, dict):
-        raise ProviderRefused("the provider answered with no JSON object")
+        raise ProviderRefused(say("fault.provider_no_object"))
     return answer
 
 
@@ -236,7 +236,7 @@ def _check_address(described: Mapping[str, Any], name: str) -> str:
     parts = urlsplit(url) if isinstance(url, str) else None
     is_local = parts is not None and parts.scheme == "http" and is_loopback(parts.hostname or "")
     if not isinstance(url, str) or parts is None or not (parts.scheme == "https" or is_local):
-        raise ProviderRefused(f"the provider names no {name} that is safe", why=repr(url)[:200])
+        raise ProviderRefused(say("fault.provider_unsafe", name=name), why=repr(url)[:200])
     return url
 
 
@@ -246,6 +246,6 @@ def _check_party(claims: Mapping[str, Any], client_id: str) -> None:
     if (party is not None and party != client_id) or (
         isinstance(audience, list) and len(audience) > 1 and party is None
     ):
-        raise ProviderRefused(say("fault.token_not_taken"), why="it was issued to another party")
+        raise ProviderRefused(say("fault.token_not_taken"), why=say("fault.token_party"))
     if not isinstance(subject, str) or not 0 < len(subject) <= 255:  # noqa: PLR2004 - the longest that OpenID Connect allows
-        raise ProviderRefused(say("fault.token_not_taken"), why="its subject cannot be one")
+        raise ProviderRefused(say("fault.token_not_taken"), why=say("fault.token_subject"))

@@ -8,6 +8,7 @@ from starforge.errors import SignInRequired
 from starforge.said.sentence import say
 from starforge_console.accounts.throttle import Throttle
 from starforge_console.accounts.tokens import (
+    MADE_AT_SIGN_IN,
     PERSONAL,
     PERSONAL_DAYS,
     PERSONAL_PREFIX,
@@ -111,10 +112,7 @@ class Accounts:
         issued = None if account is None else await self._spend(account, code_hash, peer)
         if issued is None:
             self._count_failure(peer)
-            raise TokenRefused(
-                "the sign-in link is unknown, used or too old",
-                next_step="make a new one with 'starforge-console init --new-link'",
-            )
+            raise TokenRefused(say("fault.no_link"), next_step=say("fault.no_link_next"))
         return issued
 
     async def _spend(self, account: Account, code_hash: str, peer: str) -> Issued | None:
@@ -122,7 +120,7 @@ class Accounts:
         if not account.active:
             raise Forbidden(say("form.deactivated", user=account.user), next_step=say("fault.ask_administrator"))
         now, scopes = self._clock.now(), scopes_of_role(account.role)
-        issued = make_personal_token(account.user_id, scopes, "made at sign-in", now, days=PERSONAL_DAYS)
+        issued = make_personal_token(account.user_id, scopes, MADE_AT_SIGN_IN, now, days=PERSONAL_DAYS)
         spending = audited(
             lambda c: spend_for_token(c, code_hash, SIGN_IN, issued.kept, now),
             lambda token: None if token is None else tell_token(token, account.user, scopes, PERSONAL_DAYS),

@@ -19,6 +19,8 @@ PERSONAL_DAYS: Final = 90
 LONGEST_DAYS: Final = 3650
 SIGN_IN_S: Final = 3600.0
 _DAY_S: Final = 86400.0
+MADE_HERE: Final = say("token.made_here")
+MADE_AT_SIGN_IN: Final = say("token.made_at_sign_in")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,11 @@ class Issued:
 
     text: Secret
     kept: NewToken
+
+
+def find_label(label: str) -> str:
+    """The label as it is read: one that the console gave itself, and nobody wrote, in every language."""
+    return next((own for own in (MADE_HERE, MADE_AT_SIGN_IN) if own == label), label)
 
 
 def parse_scopes(names: Iterable[str], role: str) -> frozenset[str]:

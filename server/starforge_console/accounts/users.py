@@ -7,7 +7,7 @@ from typing import Final
 from starforge.contract.launch import Secret
 from starforge.errors import InputError, NotFound
 from starforge.said.sentence import Said, say
-from starforge_console.accounts.tokens import make_personal_token, make_sign_in_code, parse_scopes
+from starforge_console.accounts.tokens import MADE_HERE, make_personal_token, make_sign_in_code, parse_scopes
 from starforge_console.domain.nearest import say_nearest
 from starforge_console.domain.roles import Role
 from starforge_console.ledger.accounts import User, add_token, add_user, list_users
@@ -17,9 +17,6 @@ from starforge_console.ledger.people import Person, change_active, change_role, 
 
 ADMIN: Final = "admin"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-
-MADE_HERE: Final = say("token.made_here")
-"""The label of a token that nobody named."""
 
 
 def create_user(ledger: Database, name: str, role: str, now: float) -> User:

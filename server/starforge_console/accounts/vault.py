@@ -7,7 +7,7 @@ from typing import Final
 
 from starforge.contract.launch import Secret
 from starforge.durable import write_once
-from starforge.wording import count_of
+from starforge.said.sentence import say
 from starforge_console.errors import SealBroken, VaultKeyLost, VaultUnusable
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.sealed import DROPPED, SealedRow, list_sealed
@@ -53,13 +53,13 @@ class Vault:
         from starforge.trust.sealing import NotOpened, unseal  # noqa: PLC0415 - as above
 
         if sealed == DROPPED:
-            raise self._broken("it was given up when its key was lost")
+            raise self._broken(say("vault.given_up"))
         try:
             return Secret(unseal(self._load_key(), sealed, bound_to).decode())
         except FileNotFoundError as error:
-            raise self._broken(f"{self._key_file} is gone") from error
+            raise self._broken(say("vault.no_key", file=str(self._key_file))) from error
         except NotOpened as error:
-            raise self._broken(f"the key in {self._key_file} is not the one it was sealed with") from error
+            raise self._broken(say("vault.other_key", file=str(self._key_file))) from error
 
     def list_unreadable(self) -> Sequence[SealedRow]:
         """Everything kept that does not open now. Raises VaultUnusable: whether it opens cannot be said."""
@@ -90,13 +90,13 @@ class Vault:
         except FileNotFoundError as error:
             kept = self._list_kept(DROPPED)
             if kept:
-                raise self._lost(f"{self._key_file} is gone", kept) from error
+                raise self._lost(say("vault.no_key", file=str(self._key_file)), kept) from error
             return None
         from starforge.trust.sealing import build_head  # noqa: PLC0415 - as above
 
         foreign = self._without_those_it_opens(key, self._list_kept(build_head(key)))
         if foreign:
-            raise self._lost(f"the key in {self._key_file} is another one", foreign)
+            raise self._lost(say("vault.lost_key", file=str(self._key_file)), foreign)
         return key
 
     def _load_key(self) -> bytes:
@@ -107,7 +107,7 @@ class Vault:
         except OSError as error:
             raise self._unusable(str(error)) from error
         if len(key) != _KEY_BYTES:
-            raise self._unusable(f"it holds {len(key)} bytes, not a key of {_KEY_BYTES}")
+            raise self._unusable(say("vault.unusable_bytes", n=len(key), wanted=_KEY_BYTES))
         return key
 
     def _without_those_it_opens(self, key: bytes, rows: Sequence[SealedRow]) -> Sequence[SealedRow]:
@@ -122,25 +122,22 @@ class Vault:
         return unreadable
 
     def _broken(self, why: str) -> SealBroken:
-        return SealBroken(
-            "a secret that is kept here cannot be opened",
-            why=why,
-            next_step=f"have the administrator put {self._key_file.name} back from a copy, or set the secret again",
-        )
+        return SealBroken(say("vault.broken"), why=why, next_step=say("vault.broken_next", file=self._key_file.name))
 
     def _lost(self, why: str, unreadable: Sequence[SealedRow]) -> VaultKeyLost:
+        n = len(unreadable)
+        values = say("vault.value", n=n) if n == 1 else say("vault.values", n=n)
         return VaultKeyLost(
-            "the console seals nothing now",
-            why=f"{why}, and it keeps {count_of(len(unreadable), 'value')} sealed that only the old key opens",
-            next_step=f"have the administrator put {self._key_file.name} back from a copy, or, if it is lost for good,"
-            f" run '{FORGET}' on the console's machine",
+            say("vault.lost"),
+            why=say("vault.lost_why", why=why, values=values),
+            next_step=say("vault.lost_next", file=self._key_file.name, command=FORGET),
         )
 
     def _unusable(self, why: str) -> VaultUnusable:
         return VaultUnusable(
-            f"the key {self._key_file} cannot be used",
+            say("vault.unusable", file=str(self._key_file)),
             why=why,
-            next_step=f"put it back from a copy; if it is lost for good, remove the file and run '{FORGET}'",
+            next_step=say("vault.unusable_next", command=FORGET),
         )
 
 

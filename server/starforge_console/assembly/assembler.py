@@ -17,6 +17,7 @@ from starforge.contract.jobspec import JobSpec, parse_jobspec
 from starforge.contract.launch import IMAGE_USER, LaunchRequest, Secret, parse_user
 from starforge.errors import LaunchRefused, NodeFault
 from starforge.recipes.model import Recipe
+from starforge.said.sentence import say
 from starforge_console.assembly.build import Placed, build_capsule, build_request, needs_ray
 from starforge_console.assembly.capsule import (
     load_runner_digest,
@@ -140,7 +141,9 @@ class Assembler:
         """What the first attempt of such a job would be sent to `fleet` as; nothing is made. Raises LaunchRefused."""
         recipe = self._catalog.get(spec.spec.recipe.name)
         if recipe is None:
-            raise LaunchRefused(f"the method {spec.spec.recipe.name} is not published here")
+            raise LaunchRefused(
+                say("launch.no_method", method=spec.spec.recipe.name), next_step=say("launch.submit_again")
+            )
         attempt = new_attempt_id(new_job_id(), 1)
         placed = self._build_placed(self._fleets[fleet], attempt, owner)
         placed = replace(placed, spans_ray=needs_ray(spec, recipe))
@@ -163,14 +166,14 @@ class Assembler:
         for one in inputs.values():
             refusal = self._find_refusal(one) if isinstance(one, HubInput) else ""
             if refusal:
-                raise LaunchRefused(f"an input cannot be had: {refusal}", next_step="mend that, then submit again")
+                raise LaunchRefused(say("launch.no_input", why=refusal), next_step=say("launch.mend_submit"))
 
     def _prepare(self, kept: _Kept, job: JobInFlight) -> tuple[LaunchRequest, Digest]:
         spec = kept.spec
         recipe = self._catalog.get(spec.spec.recipe.name)
         if recipe is None:
             raise LaunchRefused(
-                f"the method {spec.spec.recipe.name} is not published here any more", next_step="submit again"
+                say("launch.no_method", method=spec.spec.recipe.name), next_step=say("launch.submit_again")
             )
         self._mounted.require()
         self._require_workspace(Digest(spec.spec.workspace.digest))
@@ -187,9 +190,9 @@ class Assembler:
             runner = load_runner_digest(layout.capsule)
         except OSError as error:
             raise NodeFault(
-                f"the storage refused the attempt's files: {error.strerror}",
+                say("launch.storage_refused", why=str(error.strerror)),
                 why=str(error.filename or storage.root),
-                next_step="look at the storage root's space and rights",
+                next_step=say("launch.storage_refused_next"),
             ) from error
         secrets = {INGEST_TOKEN_NAME: Secret(self.token(placed.attempt))}
         return build_request(spec, placed, storage, digest, secrets), runner
@@ -197,9 +200,9 @@ class Assembler:
     def _require_workspace(self, digest: Digest) -> None:
         if not self._settings.storage.blob(digest).is_file():
             raise LaunchRefused(
-                f"the workspace {digest} is not in the storage any more",
-                why="its blob was removed, or was uploaded while another file system was mounted there",
-                next_step="submit again",
+                say("launch.no_workspace", digest=digest),
+                why=say("launch.no_workspace_why"),
+                next_step=say("launch.submit_again"),
             )
 
     def _place(self, kept: _Kept, job: JobInFlight) -> Placed:
@@ -238,9 +241,9 @@ class Assembler:
             return {None: f"{uid}:{gid}", IMAGE_USER: None}.get(fleet.user, fleet.user)
         if owner not in users:
             raise LaunchRefused(
-                f"no user of the cluster is known for {owner}",
-                why=f"fleet {fleet.name} runs each job as its submitter's own user",
-                next_step="let an administrator add the account to FORGE_SLURM_USER_MAP, then retry the job",
+                say("slurm.no_user", user=owner),
+                why=say("slurm.no_user_why", fleet=fleet.name),
+                next_step=say("slurm.no_user_next"),
             )
         return "{}:{}".format(*users[owner])
 

@@ -13,6 +13,7 @@ from starforge.contract.canonical import digest_bytes
 from starforge.contract.ids import Digest
 from starforge.errors import NodeFault
 from starforge.runner.archive import build_runner, load_bootstrap
+from starforge.said.sentence import say
 from starforge_console.assembly.layout import StorageLayout
 
 _FOLDER_MODE = 0o755
@@ -77,9 +78,9 @@ def make_folders(folders: tuple[Path, ...], owner: tuple[int, int] | None) -> No
             os.chown(folder, *owner, follow_symlinks=False)
         except OSError as error:
             raise NodeFault(
-                f"{folder} cannot be given to user {owner[0]}:{owner[1]}",
-                why=f"{error.strerror}; a share that maps root to nobody (root_squash) answers so",
-                next_step="export the share with no_root_squash to the console, or set FORGE_JOB_UID and FORGE_JOB_GID",
+                say("launch.not_given", folder=str(folder), user=f"{owner[0]}:{owner[1]}"),
+                why=say("launch.not_given_why", why=str(error.strerror)),
+                next_step=say("launch.not_given_next"),
             ) from error
 
 
@@ -104,7 +105,11 @@ def make_places(places: Mapping[Path, Path], *, bare: bool) -> None:
         with contextlib.suppress(FileExistsError):
             place.symlink_to(source)
         if not place.is_symlink() or place.readlink() != source:
-            raise NodeFault(f"{place} is no link to {source}", why="a job may have put it there", next_step="remove it")
+            raise NodeFault(
+                say("launch.no_link", place=str(place), source=str(source)),
+                why=say("launch.job_may"),
+                next_step=say("launch.remove_it"),
+            )
 
 
 def write_control(path: Path, control: c.ControlFile) -> None:
@@ -115,7 +120,9 @@ def write_control(path: Path, control: c.ControlFile) -> None:
 
 def _make_folder(folder: Path) -> None:
     if folder.is_symlink():  # mkdir would take a link to a folder for the folder
-        raise NodeFault(f"{folder} is a link", why="a job may have put it there", next_step="remove it")
+        raise NodeFault(
+            say("launch.is_link", folder=str(folder)), why=say("launch.job_may"), next_step=say("launch.remove_it")
+        )
     folder.mkdir(parents=True, exist_ok=True)
 
 

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from starforge.contract.launch import RegistryLogin
 from starforge.errors import LaunchRefused, NodeFault
+from starforge.said.sentence import say
 from starforge_console.domain.images import choose_image, find_question
 from starforge_console.errors import SealBroken, VaultUnusable
 from starforge_console.ledger.image_pins import ImagePins
@@ -51,8 +52,8 @@ class AttemptImages:
         except SealBroken as error:
             registry = question.registry if question is not None else image
             raise LaunchRefused(
-                f"the console's login for {registry} cannot be used",
+                say("launch.no_login", registry=registry),
                 why=error.why,
-                next_step=f"an administrator sets it again: sf admin registry set {registry} --username NAME",
+                next_step=say("launch.no_login_next", command=f"sf admin registry set {registry} --username NAME"),
             ) from error
         return ImageToLaunch(choose_image(image, pins.admitted, pins.ran, is_asked=is_asked), login)

@@ -12,6 +12,7 @@ from starforge.contract.jobspec import JobSpec
 from starforge.contract.launch import Mount
 from starforge.errors import LaunchRefused, NodeFault
 from starforge.recipes.adapters.inputs import InputPaths
+from starforge.said.sentence import say
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.domain.inputs import (
     HUB_SCHEME,
@@ -62,7 +63,9 @@ def build_paths(spec: JobSpec, bound: Mapping[str, BoundInput]) -> InputPaths:
     paths = {}
     for member, text in find_named(spec).items():
         if member not in bound and (member == START or text.startswith((HUB_SCHEME, "/"))):
-            raise LaunchRefused(f"the job was admitted without {member} {text!r}", next_step="submit it again")
+            raise LaunchRefused(
+                say("launch.input_unadmitted", member=member, text=repr(text)), next_step=say("launch.submit_again")
+            )
         paths[member] = bound[member].path if member in bound else f"{PLACE_WORK}/{text}"
     return InputPaths(
         model=paths.get(MODEL), train=paths.get(TRAIN), validation=paths.get(VALIDATION), start=paths.get(START)
@@ -88,20 +91,22 @@ def find_real_path(given: PathInput) -> Path | InputFault:
             raise NotADirectoryError
     except (OSError, RuntimeError) as error:
         raise NodeFault(
-            f"the data root {given.root} is not there", why=str(error), next_step="mount it on the console's machine"
+            say("launch.no_data_root", root=given.root), why=str(error), next_step=say("launch.no_data_root_next")
         ) from error
     try:
         real = Path(given.path).resolve(strict=True)
     except FileNotFoundError:
-        return InputFault("input_not_there", f"{given.path} is not there", next_step="check the path")
+        return InputFault(
+            "input_not_there", say("input.not_there", path=given.path), next_step=say("input.not_there_next")
+        )
     except (OSError, RuntimeError) as error:
-        return InputFault("input_not_there", f"{given.path} cannot be read", str(error))
+        return InputFault("input_not_there", say("input.unreadable", path=given.path), str(error))
     if not real.is_relative_to(root):
         return InputFault(
             "input_outside",
-            f"{given.path} is a link that leaves {given.root}",
-            f"it leads to {real}",
-            "put the files below the folder itself",
+            say("input.outside", path=given.path, root=given.root),
+            say("input.outside_why", real=str(real)),
+            say("input.outside_next"),
         )
     return real
 
@@ -129,7 +134,7 @@ def _bind_path(one: PathInput) -> BoundInput:
 def _bind_hub(storage: StorageLayout, one: HubInput) -> BoundInput:
     snapshot = None if one.commit is None else storage.hub_snapshot(one.ref.kind, one.ref.repo, one.commit)
     if snapshot is None or not snapshot.is_dir():
-        raise NodeFault(f"{one.ref} is not fetched yet", next_step="wait: the job's note says how far it is")
+        raise NodeFault(say("launch.not_fetched", input=str(one.ref)), next_step=say("launch.not_fetched_next"))
     with contextlib.suppress(OSError):  # a cache that is only read can serve jobs all the same
         os.utime(snapshot)  # what was used last goes last when the cache is too large
     return BoundInput({str(snapshot): snapshot}, str(snapshot))
@@ -143,9 +148,9 @@ def _bind_checkpoint(storage: StorageLayout, one: CheckpointInput, is_bare: bool
     real = Path(os.path.realpath(storage.run(JobId(one.job)))) / folder.relative_to(storage.run(JobId(one.job)))
     if not folder.is_dir() or os.path.realpath(folder) != str(real):
         raise LaunchRefused(
-            f"step {one.step} of job {one.job} is not there any more",
-            why=f"{folder} was removed, or replaced by a link",
-            next_step="submit again with another checkpoint",
+            say("launch.no_step", step=one.step, job=one.job),
+            why=say("launch.no_step_why", folder=str(folder)),
+            next_step=say("launch.no_step_next"),
         )
     mount = layout.checkpoints if is_bare else layout.checkpoints_mount
     return BoundInput({str(mount): layout.checkpoints}, str(mount / one.folder))

@@ -12,6 +12,7 @@ from starforge.contract.ids import AttemptId, job_of, number_of
 from starforge.contract.launch import Secret
 from starforge.errors import LaunchRefused, NodeFault
 from starforge.runner.masking import build_patterns
+from starforge.said.sentence import say, say_list
 from starforge_console.clock import Clock
 from starforge_console.errors import SealBroken, VaultUnusable
 from starforge_console.ledger.database import Database
@@ -61,7 +62,7 @@ class AttemptSecrets:
         found = await self._ledger.read(lambda c: find_secrets(c, to, names)) if names else ()
         missing = sorted(set(names) - {one.name for one in found})
         if missing:
-            raise _refuse(missing, "not there any more", "set what is missing again")
+            raise _explain_missing(missing)
         opened = await asyncio.to_thread(lambda: {one.name: self._open(one) for one in found})
         return GivenSecrets(to=to, at=self._clock.now(), sealed=tuple(found), opened=opened)
 
@@ -84,7 +85,7 @@ class AttemptSecrets:
         except VaultUnusable as error:
             raise NodeFault(error.what, why=error.why, next_step=error.next_step) from error
         except SealBroken as error:
-            raise _refuse([one.name], f"not to be opened: {error.why}", error.next_step) from error
+            raise _explain_shut(one.name, error) from error
 
     def _list_words(self, attempt: AttemptId, given: Sequence[SealedSecret]) -> tuple[Sequence[str], bool]:
         values = []
@@ -98,10 +99,18 @@ class AttemptSecrets:
         return tuple(pattern.decode() for pattern in build_patterns(values)), len(values) == len(given)
 
 
-def _refuse(names: Sequence[str], fault: str, remedy: str) -> LaunchRefused:
-    subject = f"secret {names[0]} is" if len(names) == 1 else f"secrets {', '.join(names)} are"
+def _explain_missing(names: Sequence[str]) -> LaunchRefused:
+    listed = say_list("list.comma", names)
     return LaunchRefused(
-        f"the owner's {subject} {fault}",
-        why="a job that names a secret never starts without it",
-        next_step=f"{remedy} (sf secret set {names[0]}), then submit again",
+        say("launch.no_secret", names=listed) if len(names) == 1 else say("launch.no_secrets", names=listed),
+        why=say("launch.secret_why"),
+        next_step=say("launch.secret_next", command=f"sf secret set {names[0]}"),
+    )
+
+
+def _explain_shut(name: str, error: SealBroken) -> LaunchRefused:
+    return LaunchRefused(
+        say("launch.secret_shut", name=name, why=error.why),
+        why=say("launch.secret_why"),
+        next_step=say("launch.secret_shut_next", next_step=error.next_step, command=f"sf secret set {name}"),
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from starforge.contract.ids import Digest, JobId
+from starforge.said.sentence import say
 from starforge_console.assembly.layout import StorageLayout
 from starforge_console.backup.logs import copy_file, copy_logs, find_gaps
 from starforge_console.backup.manifest import DATABASES, LOGS, STATE, Gap, Manifest, check_files, load_manifest
@@ -19,7 +20,7 @@ from starforge_console.fleets.install import SCHEMAS, check_storage, locate, pre
 from starforge_console.ledger.contents import Counts, count_rows, iterate_log_files, list_blobs, list_without_log
 from starforge_console.ledger.copying import copy_in, settle_file, skip_event_numbers
 from starforge_console.ledger.database import Database, holds_install, lock_state, upgrade_schema
-from starforge_console.ledger.restored import Newer, Restored, list_numbers, mark_restored, note_newer
+from starforge_console.ledger.restored import IN_STORAGE, Newer, Restored, list_numbers, mark_restored, note_newer
 from starforge_console.settings.console import ConsoleSettings
 
 _WORKING: Final = ".restoring"
@@ -85,7 +86,7 @@ def _prepare(settings: ConsoleSettings, manifest: Manifest, source: Path, folder
         restored = Restored(made_at=manifest.made_at, at=time.time())
         when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(manifest.made_at))
         skipped = _NUMBERS_SKIPPED + int(_NUMBERS_SKIPPED_A_SECOND * max(0.0, restored.at - restored.made_at))
-        ledger.write_now(lambda c: mark_restored(c, restored, f"restored from the backup of {when}"))
+        ledger.write_now(lambda c: mark_restored(c, restored, say("restored.from", when=when)))
         ledger.write_now(lambda c: skip_event_numbers(c, skipped))
         newer = ledger.write_now(lambda c: note_newer(c, found))
         blobs = [one for one in ledger.read_now(list_blobs) if not storage.blob(one).is_file()]
@@ -113,7 +114,7 @@ def _scan_runs(storage: StorageLayout, numbers: dict[JobId, int]) -> tuple[list[
             continue
         made = {*_list_names(runs / name / "attempts"), *_list_names(runs / name / "capsules")}
         found = sorted(int(one) for one in made if one.isdecimal())
-        newer += [Newer(job, number, "storage") for number in found if number > numbers[job]]
+        newer += [Newer(job, number, IN_STORAGE) for number in found if number > numbers[job]]
     return newer, unknown
 
 

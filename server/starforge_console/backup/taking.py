@@ -11,6 +11,7 @@ from typing import Final
 
 from starforge import __version__
 from starforge.durable import sync_folder
+from starforge.said.sentence import say
 from starforge_console.backup.logs import copy_file, copy_logs, find_gaps
 from starforge_console.backup.manifest import DATABASES, LOGS, STATE, Manifest, list_kept
 from starforge_console.errors import SettingsError
@@ -19,13 +20,12 @@ from starforge_console.ledger.contents import iterate_log_files, list_without_lo
 from starforge_console.ledger.copying import copy_out, settle_file
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.place import Server
-from starforge_console.ledger.retention_runs import Hold, add_hold, end_hold, new_hold_id
+from starforge_console.ledger.retention_runs import BY_BACKUP, Hold, add_hold, end_hold, new_hold_id
 from starforge_console.ledger.revisions import require_current
 from starforge_console.settings.console import ConsoleSettings
 
 HELD_S: Final = 24 * 3600.0
 """So long the hold of a backup that was killed stands at most."""
-BY: Final = "backup"
 _LEFT_OUT: Final = frozenset({LOGS, "leader", ".restoring"})
 """Of the state directory: logs are copied by what names them, and the others are a process's own."""
 
@@ -93,7 +93,13 @@ def _require_room(settings: ConsoleSettings, target: Path) -> None:
 def _holding(ledger: Database, target: Path) -> Iterator[None]:
     """Keep the collector from removing what the copy will name, by a hold of its own: any other may end meanwhile."""
     now = time.time()
-    hold = Hold(id=new_hold_id(BY), until=now + HELD_S, by=BY, why=f"backup to {target}", by_console=True)
+    hold = Hold(
+        id=new_hold_id(BY_BACKUP),
+        until=now + HELD_S,
+        by=BY_BACKUP,
+        why=say("backup.to", folder=str(target)),
+        by_console=True,
+    )
     ledger.write_now(lambda c: add_hold(c, hold, now))
     try:
         yield

@@ -14,6 +14,7 @@ from typing import Final
 from starforge.contract.launch import parse_user
 from starforge.durable import sync_folder
 from starforge.errors import BackendUnreachable, NodeFault
+from starforge.said.sentence import say
 
 START_MARK: Final = "start"
 FENCED: Final = "fenced\n"
@@ -48,9 +49,9 @@ class AttemptFolder:
                     _write(own, file, text, owner)
         except OSError as error:
             raise NodeFault(
-                f"{self._workdir} cannot be made ready for user {owner[0]}:{owner[1]}",
+                say("attempt.folder_refused", folder=self._workdir, user=f"{owner[0]}:{owner[1]}"),
                 why=str(error.strerror),
-                next_step="let the console write there, and give files to the users of its jobs",
+                next_step=say("attempt.folder_refused_next"),
             ) from error
 
     def read_mark(self) -> str | None:
@@ -124,7 +125,9 @@ class AttemptFolder:
 
     def _unknown(self, error: OSError) -> BackendUnreachable:
         return BackendUnreachable(
-            f"{self._workdir} cannot be looked at", why=str(error.strerror), next_step="look at the shared storage"
+            say("attempt.folder_unknown", folder=self._workdir),
+            why=str(error.strerror),
+            next_step=say("attempt.folder_unknown_next"),
         )
 
 

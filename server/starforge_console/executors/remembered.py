@@ -9,6 +9,7 @@ from starforge.containers.records import list_attempts, make_private, write_dura
 from starforge.contract.ids import AttemptId
 from starforge.contract.wire import decode, encode
 from starforge.errors import NodeFault, SpecError
+from starforge.said.sentence import say
 
 SENT_KEPT_S: Final = 30 * 86_400.0
 """How long what was sent is kept for people to look at."""
@@ -63,9 +64,9 @@ class Launches(Generic[Launch]):
             return decode(path.read_bytes(), self._kind)
         except SpecError as error:
             raise NodeFault(
-                f"what is remembered of the launch of {attempt} cannot be read",
+                say("attempt.record_unreadable", attempt=attempt),
                 why=f"{path}: {error}",
-                next_step="run the release that wrote it, or restore the file",
+                next_step=say("attempt.record_unreadable_next"),
             ) from error
 
 

@@ -28,4 +28,4 @@ class Rehearsals:
         try:
             return await executor.rehearse(self._build_trial(spec, owner, fleet)) or ""
         except LaunchRefused as error:
-            return str(error)
+            return error.said

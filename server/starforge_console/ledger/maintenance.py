@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from starforge.contract.ids import JobId
 from starforge.contract.states import DesiredState, JobState, Reason
-from starforge.said.sentence import say
+from starforge.said.sentence import find_said, say
 from starforge_console.domain.wishes import Wish
 from starforge_console.ledger.holding import HOLDING
 from starforge_console.ledger.moves import Guard
@@ -43,7 +43,10 @@ class MaintenanceCounts:
 def find_maintenance(connection: Connection) -> Maintenance | None:
     """The maintenance that lasts now."""
     value = connection.execute(_BEGUN).scalar()
-    return None if value is None else Maintenance(**json.loads(value))
+    if value is None:
+        return None
+    found = Maintenance(**json.loads(value))
+    return replace(found, reason=find_said(found.reason, "restored.from")) if found.by == BY_RESTORE else found
 
 
 def begin_maintenance(connection: Connection, by: str, reason: str, guard: Guard) -> tuple[Maintenance, list[JobId]]:

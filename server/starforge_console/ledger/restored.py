@@ -22,6 +22,8 @@ _FACT: Final = "restored"
 _MAINTENANCE: Final = "maintenance"
 HELD_S: Final = 7 * 86_400.0
 """So long the collector removes nothing after a restore: what newer jobs refer to looks as if nobody did."""
+IN_STORAGE: Final = "storage"
+"""The place of what the storage alone tells of."""
 _IDS_AT_ONCE: Final = 500
 
 
@@ -131,7 +133,8 @@ def hold_newer(connection: Connection, guard: Guard) -> list[JobId]:
     for job, row in newest.items():
         ref = JobRef(id=JobId(job), state=JobState.QUEUED, version=row.version)
         numbers = {"attempt_number": max(row.attempt_number, row.number), "goes_on": False}
-        note = say("note.restored", number=row.number, place=row.place)
+        place = say("restored.storage") if row.place == IN_STORAGE else row.place
+        note = say("note.restored", number=row.number, place=place)
         if move(connection, ref, [Reason.PAUSE_REQUESTED], guard, Change(note=note, job=numbers)) is not None:
             connection.execute(delete(newer_attempts).where(newer_attempts.c.job_id == job))
             held.append(ref.id)

@@ -6,14 +6,15 @@ Holds stand beside each other, each a fact of its own: one that ends leaves all 
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Final
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
 
 from sqlalchemy import Connection, delete, or_, select
 
 from starforge.errors import Conflict
-from starforge.said.sentence import say
+from starforge.said.sentence import find_said, say
 from starforge_console.ledger.fleets import add_fact, find_fact
+from starforge_console.ledger.maintenance import BY_RESTORE
 from starforge_console.ledger.tables import facts
 
 _HOLD: Final = "retention_hold"
@@ -21,6 +22,10 @@ _HOLD: Final = "retention_hold"
 MOST_HOLDS: Final = 100
 """So many stand at once: each is read before anything is removed."""
 _LAST: Final = "retention_last"
+BY_BACKUP: Final = "backup"
+"""Who holds the collector while a backup is taken."""
+_OWN: Final = {BY_BACKUP: "backup.to", BY_RESTORE: "restored.from"}
+"""By who holds it: what the console itself says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +110,13 @@ def _load_holds(connection: Connection) -> dict[str, Hold]:
     """Every hold, also one that is over, by the name of its fact."""
     is_hold = or_(facts.c.name == _HOLD, facts.c.name.startswith(f"{_HOLD}/", autoescape=True))
     found = {row.name: json.loads(row.value) for row in connection.execute(select(facts).where(is_hold))}
-    return {name: Hold(**{"id": kept["by"]} | kept) for name, kept in found.items()}
+    return {name: _read_hold(kept) for name, kept in found.items()}
+
+
+def _read_hold(kept: dict[str, Any]) -> Hold:
+    hold = Hold(**{"id": kept["by"]} | kept)
+    code = _OWN.get(hold.by) if hold.by_console else None
+    return hold if code is None else replace(hold, why=find_said(hold.why, code))
 
 
 def _delete(connection: Connection, names: Sequence[str]) -> bool:

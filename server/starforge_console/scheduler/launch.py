@@ -71,14 +71,14 @@ class Launcher:
             request = await self._deps.assembly.prepare(job)
             await executor.launch(request, job.attempt.target)
         except NoCapacity as error:
-            await self._apply.move(job, [Reason.NO_CAPACITY], note=str(error))
+            await self._apply.move(job, [Reason.NO_CAPACITY], note=error.said)
         except NodeFault as error:
-            await self._apply.move(job, [Reason.NODE_FAULT], note=str(error))
+            await self._apply.move(job, [Reason.NODE_FAULT], note=error.said)
         except LaunchRefused as error:
-            await self._apply.move(job, [Reason.LAUNCH_REFUSED], note=str(error))
+            await self._apply.move(job, [Reason.LAUNCH_REFUSED], note=error.said)
         except BackendUnreachable as error:
             _log.warning("the launch's answer was lost", job=job_id, attempt=job.attempt.id, error=str(error))
-            await self._apply.note(job, say("note.waiting", node=job.attempt.target.node, why=str(error)))
+            await self._apply.note(job, say("note.waiting", node=job.attempt.target.node, why=error.said))
         else:
             await self._apply.move(job, [Reason.LAUNCHED])
             self._deps.wakeups.notify(BACKEND)

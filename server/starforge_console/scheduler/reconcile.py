@@ -121,7 +121,7 @@ class Reconcile:
                     return True
             await executor.stop(job.attempt.id, remaining_s)
         except BackendUnreachable as error:
-            await self._apply.note(job, say("note.waiting_stop", node=job.attempt.target.node, why=str(error)))
+            await self._apply.note(job, say("note.waiting_stop", node=job.attempt.target.node, why=error.said))
             return isinstance(observation, NoSignal)
         if job.attempt.stop_sent_at is None:
             await self._deps.ledger.write(lambda connection: note_stop_sent(connection, job.attempt.id, now))
@@ -153,7 +153,7 @@ class Reconcile:
         try:
             await executor.stop(job.attempt.id, 0.0)
         except BackendUnreachable as error:
-            note = say("note.waiting_end", note=note, node=job.attempt.target.node, why=str(error))
+            note = say("note.waiting_end", note=note, node=job.attempt.target.node, why=error.said)
         else:
             now = self._deps.clock.now()
             await self._deps.ledger.write(lambda connection: note_stop_sent(connection, job.attempt.id, now))

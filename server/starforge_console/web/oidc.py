@@ -70,7 +70,7 @@ async def arrive(  # noqa: PLR0913 - one parameter for each that a provider may 
 
 def _require(pages: PageServices) -> None:
     if not pages.oidc.is_set:
-        raise NotFound("this console has no identity provider", next_step="sign in with a token")
+        raise NotFound(say("fault.no_provider"), next_step=say("fault.no_provider_next"))
 
 
 def _cookie_of(visit: Visit) -> str:

@@ -19,7 +19,7 @@ COMMAND = re.compile(
 )
 """What is typed stays as it is typed."""
 KEPT = {"CPU", "GPU", "GiB", "JSON", "JobSpec", "NAT", "Python", "TERM", "UTC", "commit", "config", "fleet", "forgelet"}
-KEPT |= {"Face", "GID", "Hugging", "IANA", "REST", "Slurm", "UID", "image", "profile", "webhook", "yaml"}
+KEPT |= {"Face", "fence", "GID", "Hugging", "IANA", "REST", "Slurm", "UID", "image", "profile", "webhook", "yaml"}
 """Names, and what the glossary calls the same in Chinese."""
 
 

@@ -1,4 +1,5 @@
 import re
+from collections import Counter
 from io import BytesIO
 from itertools import chain
 from string import Formatter
@@ -44,6 +45,16 @@ def test_signs_that_reorder_or_hide_become_visible_in_a_message(language: str) -
     for said in (words("curves.says", key=key, first=key, last=key, step=key), words.count("jobs.changed", 2, x=key)):
         assert not set(said) & set("\u202e\u2066\x1b")
     assert "<b>" in words("curves.says", key=Markup("<b>x</b>"), first="", last="", step="")
+
+
+def test_no_code_stands_twice_in_a_language() -> None:
+    for folder in LOCALES.iterdir():
+        found = Counter(
+            code
+            for path in folder.glob("*.po")
+            for code in re.findall('^msgid "(.+)"$', path.read_text(), re.MULTILINE)
+        )
+        assert [code for code, times in found.items() if times > 1] == []
 
 
 def built_codes() -> set[str]:

@@ -11,6 +11,11 @@ from starforge_console.ledger.queue import NewAttempt, dequeue, list_queued
 
 def begin(console: ConsoleUnderTest, job: JobId, node: str = "here") -> JobRef:
     """A new attempt of a queued job, running."""
+    return go(console, take(console, job, node), Reason.LAUNCHED, Reason.STARTED)
+
+
+def take(console: ConsoleUnderTest, job: JobId, node: str = "here") -> JobRef:
+    """A new attempt of a queued job, submitted."""
     queued = next(one for one in console.ledger.read_now(list_queued) if one.id == job)
     attempt = new_attempt_id(job, queued.number)
     new = NewAttempt(
@@ -24,12 +29,14 @@ def begin(console: ConsoleUnderTest, job: JobId, node: str = "here") -> JobRef:
     )
     taken = console.ledger.write_now(lambda c: dequeue(c, queued, new, _guard(console)))
     assert taken is not None
-    return go(console, taken, Reason.LAUNCHED, Reason.STARTED)
+    return taken
 
 
-def go(console: ConsoleUnderTest, job: JobRef, *reasons: Reason, retry_at: float | None = None) -> JobRef:
+def go(
+    console: ConsoleUnderTest, job: JobRef, *reasons: Reason, retry_at: float | None = None, note: str = ""
+) -> JobRef:
     """Move the job on."""
-    change = Change(job={"retry_at": retry_at} if retry_at is not None else {})
+    change = Change(job={"retry_at": retry_at} if retry_at is not None else {}, note=note)
     moved = console.ledger.write_now(lambda c: move(c, job, list(reasons), _guard(console), change))
     assert moved is not None
     return moved

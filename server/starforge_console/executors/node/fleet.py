@@ -63,7 +63,7 @@ class NodeExecutor:
         node = self._find(target.node)
         if node is None or node.standing in {NodeState.LOST, NodeState.REMOVED}:
             raise NodeFault(
-                f"{target.node} is no machine of fleet {self._fleet} any more", next_step="it is placed elsewhere"
+                say("host.not_of_fleet", node=target.node, fleet=self._fleet), next_step=say("host.placed_elsewhere")
             )
         try:
             await self._call(node, lambda link: link.launch(request, node.fence))
@@ -91,7 +91,7 @@ class NodeExecutor:
         try:
             return await self._call_for(attempt, lambda link: link.fence(attempt))
         except BackendUnreachable as error:
-            return NoSignal(reason=str(error))
+            return NoSignal(reason=error.said)
 
     async def stop(self, attempt: AttemptId, remaining_s: float) -> None:
         """Begin to stop it; returns at once."""
@@ -185,7 +185,7 @@ class NodeExecutor:
         try:
             return await self._call(node, lambda link: link.observe(attempts))
         except StarForgeError as error:
-            return dict.fromkeys(attempts, NoSignal(reason=str(error)))
+            return dict.fromkeys(attempts, NoSignal(reason=error.said))
 
     async def _call_for(self, attempt: AttemptId, ask: Callable[[NodeLink], Coroutine[Any, Any, _T]]) -> _T:
         return await self._call(await self._locate(attempt), ask)
@@ -193,11 +193,9 @@ class NodeExecutor:
     async def _locate(self, attempt: AttemptId) -> KnownNode:
         node = (await self._directory.locate([attempt])).get(attempt)
         if node is None:
-            raise BackendUnreachable(f"no machine is known for {attempt}", next_step="its machine was removed")
+            raise BackendUnreachable(say("host.unknown_for", attempt=attempt), why=say("host.removed_since"))
         if node.standing is NodeState.LOST:
-            raise BackendUnreachable(
-                f"{node.name} was marked lost", next_step="what is left there is removed when it comes back"
-            )
+            raise BackendUnreachable(say("host.marked_lost", node=node.name), next_step=say("host.cleaned_later"))
         return node
 
     async def _call(self, node: KnownNode, ask: Callable[[NodeLink], Coroutine[Any, Any, _T]]) -> _T:

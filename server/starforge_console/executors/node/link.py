@@ -39,6 +39,7 @@ from starforge.contract.wire import (
     encode,
 )
 from starforge.errors import BackendUnreachable, SpecError
+from starforge.said.sentence import say
 from starforge.trust.contexts import build_client_context
 from starforge_console.executors.node.directory import KnownNode
 
@@ -103,7 +104,7 @@ class NodeLink:
     async def fence(self, attempt: AttemptId) -> Observation:
         """Fence it for ever, and say what is held of it."""
         told = _read(await self._post(FENCE_PATH, encode(OneAttempt(attempt=attempt))), decode_observations)
-        return told.get(attempt, NoSignal(reason="the daemon said nothing of the attempt"))
+        return told.get(attempt, NoSignal(reason=say("host.said_nothing")))
 
     async def stop(self, attempt: AttemptId, remaining_s: float) -> None:
         """Begin to stop it."""
@@ -165,7 +166,7 @@ class NodeLink:
             yield
         except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError, OSError) as error:
             raise NodeSilent(
-                f"{self.node.name} does not answer at {self.node.advertise}", why=explain_silence(error)
+                say("host.silent_at", node=self.node.name, address=self.node.advertise), why=explain_silence(error)
             ) from error
 
     def _open_client(self) -> httpx2.AsyncClient:
@@ -194,9 +195,9 @@ class NodeLink:
             return build_client_context(self._settings.key_file, self.node.certificate)
         except (OSError, ValueError, TypeError) as error:
             raise NodeSilent(
-                f"{self.node.name} cannot be called",
-                why=f"its certificate, or this console's key {self._settings.key_file}, cannot be used: {error}",
-                next_step="run 'forgelet join' there again",
+                say("host.uncallable", node=self.node.name),
+                why=say("host.uncallable_why", key=str(self._settings.key_file), why=str(error)),
+                next_step=say("host.join_again"),
             ) from error
 
 
@@ -213,27 +214,27 @@ _NO_ROUTE: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCE
 _SILENCES: Final[tuple[tuple[Callable[[BaseException, int | None, str], bool], str], ...]] = (
     (
         lambda _error, _number, said: "certificate" in said,
-        "it shows another certificate than the one it joined with: run 'forgelet join' there again",
+        say("host.other_certificate"),
     ),
     (
         lambda error, _number, _said: isinstance(error, httpx2.RemoteProtocolError),
-        "it cut the connection: it ended in the middle, or it does not trust this console's certificate",
+        say("host.cut"),
     ),
     (
         lambda _error, number, said: number == errno.ECONNREFUSED or "connection refused" in said,
-        "connection refused: 'forgelet serve' does not run there, or a firewall rejects the port",
+        say("host.refused"),
     ),
     (
         lambda _error, number, said: number in _NO_ROUTE or "unreachable" in said or "no route" in said,
-        "no route: the address is of no network that this console reaches, or a firewall forbids it",
+        say("host.no_route"),
     ),
     (
         lambda error, _number, _said: isinstance(error, httpx2.ConnectTimeout),
-        "timed out: a firewall drops the packets, or the machine is off",
+        say("host.timed_out"),
     ),
     (
         lambda error, _number, _said: isinstance(error, httpx2.TimeoutException),
-        "it took the call and gave no answer in time",
+        say("host.late"),
     ),
 )
 """Looked at from the top; the first that matches counts."""
@@ -255,7 +256,7 @@ def _read(content: bytes, decoder: Callable[[bytes], _T]) -> _T:
     try:
         return decoder(content)
     except SpecError as error:
-        raise BackendUnreachable("the daemon's answer cannot be read", why=str(error)) from error
+        raise BackendUnreachable(say("host.unreadable"), why=str(error)) from error
 
 
 def _decode_swept(content: bytes) -> Swept:
@@ -270,4 +271,4 @@ def _read_log_line(line: str) -> LogChunk:
             raise decode_error(broken.encode())
         return decode(line.encode(), LogChunk)
     except (msgspec.DecodeError, SpecError) as error:
-        raise BackendUnreachable("the daemon's log cannot be read", why=str(error)) from error
+        raise BackendUnreachable(say("host.log_unreadable"), why=str(error)) from error

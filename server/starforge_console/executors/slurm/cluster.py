@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from starforge.contract.executor import FleetView
 from starforge.contract.ids import AttemptId
-from starforge.said.sentence import say
+from starforge.said.sentence import say, say_list
 from starforge_console.executors.slurm.grouping import Components, Ours, group_jobs
 from starforge_console.executors.slurm.native import NativeJob, NativeNode, NativePartition
 from starforge_console.executors.slurm.records import SlurmLaunches
@@ -87,7 +87,9 @@ class Cluster:
             return partitions[0]
         raise SlurmSilent(
             say("slurm.no_partition", partition=wanted or "default"),
-            next_step="set the fleet's partition to one of " + ", ".join(one.name for one in partitions),
+            next_step=say(
+                "slurm.no_partition_next", partitions=say_list("list.comma", [one.name for one in partitions])
+            ),
         )
 
     def _sort(self, listed: Listed) -> tuple[dict[AttemptId, list[NativeJob]], list[Waiting]]:

@@ -15,6 +15,7 @@ from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest
 from starforge.contract.observation import Gone, NoSignal, Observation, Phase, Seen
 from starforge.errors import BackendUnreachable, Conflict
+from starforge.said.sentence import say
 from starforge_console.domain.placement import SEVERAL_NODES
 from starforge_console.executors.placing import place
 from starforge_console.executors.remembered import Sent
@@ -82,7 +83,7 @@ class SlurmExecutor:
                 return Gone(at=seen.at, fenced=True, note=seen.note) if isinstance(seen, Gone) else seen
             await self._cluster.cancel(groups)
         except BackendUnreachable as error:
-            return NoSignal(reason=str(error))
+            return NoSignal(reason=error.said)
         return Gone(at=time.time(), fenced=True)
 
     async def stop(self, attempt: AttemptId, remaining_s: float) -> None:
@@ -102,9 +103,9 @@ class SlurmExecutor:
         groups = (await self._cluster.list_jobs()).get(attempt, ())
         seen = (await self._observing.observe([attempt]))[attempt]
         if isinstance(seen, NoSignal):
-            raise BackendUnreachable(f"{attempt} cannot be cleaned up", why=seen.reason)
+            raise BackendUnreachable(say("attempt.not_cleaned", attempt=attempt), why=seen.reason)
         if isinstance(seen, Seen) and seen.phase is not Phase.EXITED:
-            raise Conflict(f"{attempt} still runs", next_step="stop it first")
+            raise Conflict(say("attempt.runs", attempt=attempt), next_step=say("attempt.runs_next"))
         await self._cluster.cancel(groups)
         await asyncio.to_thread(self._observing.remove, attempt, groups)
 

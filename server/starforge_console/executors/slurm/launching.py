@@ -26,7 +26,6 @@ from starforge_console.executors.slurm.viewing import count_gpus
 REASON_LOOKS: Final = 8
 REASON_PAUSE_S: Final = 0.25
 _MIB: Final = 1024**2
-_USER: Final = "set FORGE_JOB_UID and FORGE_JOB_GID to those of the fleet's user"
 
 
 class Launching:
@@ -64,21 +63,21 @@ class Launching:
     def _require_open(self, attempt: AttemptId) -> None:
         launch = self._launches.find(attempt)
         if self._fences.has(attempt) or (launch is not None and launch.is_removed):
-            raise LaunchRefused(f"{attempt} was fenced", why="it must not start any more")
+            raise explain_fenced(attempt)
 
     def _require_unfenced(self, launch: Launch) -> None:
         """Ask the fences once more, now that a fence finds the record: one of both sees the other."""
         if self._fences.has(launch.attempt):
             SlurmFolder(launch.workdir).drop_secrets()
             self._launches.forget(launch.attempt)
-            raise LaunchRefused(f"{launch.attempt} was fenced", why="it must not start any more")
+            raise explain_fenced(launch.attempt)
 
     def _require_placed(self, request: LaunchRequest) -> None:
         """Without a container nothing is mounted: everything must lie where the job looks for it."""
         away = [mount.target for mount in request.mounts if mount.source != mount.target]
         if self._settings.runtime is Runtime.NONE and away:
             raise LaunchRefused(
-                f"nothing can be mounted at {', '.join(away)}", why="the fleet runs jobs without a container"
+                say("slurm.no_mount", places=say_list("list.comma", away)), why=say("slurm.no_mount_why")
             )
 
     async def _is_known(self, attempt: AttemptId, picture: Picture) -> bool:
@@ -92,13 +91,13 @@ class Launching:
         """The cluster's user that the job runs as: the one of the request's uid, where submitters have their own."""
         if not Path(request.workdir).is_relative_to(self._settings.storage_root):
             raise LaunchRefused(
-                f"{request.workdir} is not below {self._settings.storage_root}",
-                why="the cluster's nodes see nothing else of this console",
-                next_step="set FORGE_STORAGE_ROOT to the folder that console and nodes share",
+                say("slurm.not_below", folder=request.workdir, root=str(self._settings.storage_root)),
+                why=say("slurm.not_below_why"),
+                next_step=say("slurm.not_below_next"),
             )
         if request.user is None and os.geteuid() == 0:
             raise LaunchRefused(
-                "a job in a cluster needs a user", why="no image's own user is one of the cluster's", next_step=_USER
+                say("slurm.needs_user"), why=say("slurm.needs_user_why"), next_step=say("slurm.needs_user_next")
             )
         if not self._settings.submitters:
             return self._settings.user
@@ -107,9 +106,9 @@ class Launching:
             if user.uid == uid:
                 return user.name
         raise LaunchRefused(
-            f"no user of the cluster is known for {request.user or 'the job'}",
-            why="the fleet runs each job as its submitter's own user",
-            next_step="add the submitter to the fleet's map of users",
+            say("slurm.no_user", user=request.user or request.attempt),
+            why=say("slurm.no_user_why", fleet=self._settings.fleet),
+            next_step=say("slurm.no_user_next"),
         )
 
     def _require_room(self, request: LaunchRequest, picture: Picture) -> None:
@@ -122,7 +121,7 @@ class Launching:
             reasons = [f"{node}: {why}" for node, why in answer.per_node.items() if why]
             raise NoCapacity(
                 say("slurm.no_room", reasons=say_list("list.semicolon", reasons)),
-                why="something took it since the attempt was placed",
+                why=say("slurm.taken_since"),
             )
 
     def _prepare(self, request: LaunchRequest, launch: Launch) -> None:
@@ -140,7 +139,7 @@ class Launching:
                 await self._take_back(launch, submitted)
             if self._fences.has(launch.attempt) and submitted.job_id is not None:
                 await self._cluster.rest.cancel(submitted.job_id, launch.user)
-                raise LaunchRefused(f"{launch.attempt} was fenced", why="it must not start any more")
+                raise explain_fenced(launch.attempt)
         except LaunchError:
             await asyncio.to_thread(SlurmFolder(launch.workdir).drop_secrets)
             raise
@@ -169,6 +168,11 @@ class Launching:
                 return reason
             await asyncio.sleep(REASON_PAUSE_S)
         return reason
+
+
+def explain_fenced(attempt: AttemptId) -> LaunchRefused:
+    """What to raise for an attempt that a fence has closed."""
+    return LaunchRefused(say("attempt.fenced", attempt=attempt), why=say("attempt.fenced_why"))
 
 
 def _resolve(pools: Sequence[PoolRequest], nodes: Sequence[NativeNode]) -> tuple[PoolRequest, ...]:

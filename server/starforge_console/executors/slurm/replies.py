@@ -67,4 +67,8 @@ def _refuse_text(status: int, content_type: str, text: str) -> None:
         raise TokenRefused(say("slurm.token_refused", why=words))
     if status == HTTPStatus.NOT_FOUND:
         raise VersionGone(say("slurm.version_gone", why=words))
-    raise SlurmSilent(say("slurm.no_answer", why=words or f"HTTP {status}, {content_type or 'no content'}"))
+    raise SlurmSilent(say("slurm.no_answer", why=words or _name(status, content_type)))
+
+
+def _name(status: int, content_type: str) -> str:
+    return f"HTTP {status}, {content_type}" if content_type else say("slurm.no_content", status=status)

@@ -53,7 +53,7 @@ class SlurmRest:
         paths = document.get("paths") if isinstance(document, dict) else None
         if not isinstance(paths, dict):
             check_reply(500, "", document)
-            raise SlurmSilent(say("slurm.no_answer", why="/openapi/v3 lists no paths"))
+            raise SlurmSilent(say("slurm.no_answer", why=say("slurm.no_paths", path="/openapi/v3")))
         try:
             self._dialect = choose_dialect(paths)
         except UnknownVersions as error:
@@ -103,7 +103,7 @@ class SlurmRest:
         submitted = read_submitted(document)
         if submitted.job_id is None and not submitted.complaints:
             check_reply(status, "", document)
-            raise SlurmSilent(say("slurm.no_answer", why="the reply to a submission names no job"))
+            raise SlurmSilent(say("slurm.no_answer", why=say("slurm.no_job_named")))
         return submitted
 
     async def signal(self, job_id: int, signal: str, user: str) -> None:
@@ -170,4 +170,4 @@ def _read_all(read: Any, document: Any, name: str) -> list[Any]:  # noqa: ANN401
     try:
         return [read(one) for one in read_list(document, name)]
     except Unreadable as error:
-        raise SlurmSilent(say("slurm.no_answer", why=str(error))) from error
+        raise SlurmSilent(say("slurm.no_answer", why=error.why)) from error

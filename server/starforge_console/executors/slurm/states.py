@@ -188,14 +188,15 @@ def _tell_code(job: NativeJob, means: Means) -> int | None:
 def _note_unbegun(job: NativeJob) -> str:
     """Why a job ended before it began: most often its node cannot use the folder where its log and the mark go."""
     own = job.exit_code in {NO_FOLDER_CODE, NOT_STARTED_CODE} or job.reason == "JobLaunchFailure"
-    return say("slurm.no_folder", nodes=", ".join(job.nodes)) if own else _note(job)
+    return say("slurm.no_folder", nodes=say_list("list.comma", job.nodes)) if own else _note(job)
 
 
 def _note(job: NativeJob) -> str:
     """Slurm's own words for an end."""
-    words = [job.state, job.reason, f"node {job.failed_node}" if job.failed_node else ""]
-    again = "queued again" if job.restarts else ""
-    return f"Slurm job {job.job_id}: {', '.join(word for word in (*words, again) if word)}"
+    node = say("slurm.ended_node", node=job.failed_node) if job.failed_node else ""
+    again = say("slurm.ended_again") if job.restarts else ""
+    words = [word for word in (job.state, job.reason, node, again) if word]
+    return say("slurm.ended", job=job.job_id, words=say_list("list.comma", words))
 
 
 def _find(job: NativeJob) -> Means | None:

@@ -10,6 +10,7 @@ from starforge.containers.labels import name_container
 from starforge.contract.ids import AttemptId, job_of, parse_attempt_id
 from starforge.contract.launch import LaunchRequest, PoolRequest
 from starforge.errors import LaunchRefused, SpecError
+from starforge.said.sentence import say
 from starforge_console.executors.slurm.decode.family import Document
 from starforge_console.executors.slurm.script import (
     KILL_AFTER_GRACE_S,
@@ -144,9 +145,9 @@ def _name_gres(pool: PoolRequest, known: Mapping[str, str]) -> str:
     gres = known.get(pool.series)
     if gres is None:
         raise LaunchRefused(
-            f"nothing in the cluster is known to be {pool.series}",
-            why="no node tells a GPU of that series, and the fleet's settings name none",
-            next_step="name it in the fleet's map from series to gres",
+            say("slurm.no_series", series=pool.series),
+            why=say("slurm.no_series_why"),
+            next_step=say("slurm.no_series_next"),
         )
     return f"{gres}:{pool.gpus_per_node}"
 

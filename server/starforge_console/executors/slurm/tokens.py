@@ -78,7 +78,7 @@ def _read(read: Callable[[], _T], path: str) -> _T:
     try:
         return read()
     except (OSError, ValueError) as error:  # among these what is no text, or no key
-        why = error.strerror or type(error).__name__ if isinstance(error, OSError) else "it holds no such thing"
+        why = error.strerror or type(error).__name__ if isinstance(error, OSError) else say("slurm.no_token_there")
         raise SlurmSilent(
-            say("slurm.token_unreadable", path=path, why=why), next_step="mend the file, or its rights"
+            say("slurm.token_unreadable", path=path, why=why), next_step=say("slurm.token_unreadable_next")
         ) from error

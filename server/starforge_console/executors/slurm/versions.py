@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from starforge.errors import BackendUnreachable
+from starforge.said.sentence import say
 from starforge_console.executors.slurm.decode.family import Family
 from starforge_console.executors.slurm.decode.plain import Plain
 from starforge_console.executors.slurm.decode.structured import Structured
@@ -46,8 +47,8 @@ def choose_dialect(paths: Iterable[str]) -> Dialect:
     spoken = sorted(offered["slurm"] & FAMILIES.keys(), key=_order)
     if not spoken:
         raise UnknownVersions(
-            f"Slurm's REST daemon offers {_list(offered['slurm'])}, and this console speaks {_list(FAMILIES)}",
-            next_step="let slurmrestd load one of these (-s openapi/v0.0.38, or -d v0.0.41), or upgrade the console",
+            say("slurm.versions", offered=_list(offered["slurm"]), spoken=_list(FAMILIES)),
+            next_step=say("slurm.versions_next"),
         )
     version = spoken[-1]
     accounting = version if version in offered["slurmdb"] and isinstance(FAMILIES[version], Structured) else ""
@@ -59,4 +60,4 @@ def _order(version: str) -> tuple[int, ...]:
 
 
 def _list(versions: Iterable[str]) -> str:
-    return ", ".join(sorted(versions, key=_order)) or "no version at all"
+    return ", ".join(sorted(versions, key=_order)) or say("slurm.no_version")

@@ -12,8 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starforge.errors import InputError
 from starforge.said.sentence import say
 from starforge_console.accounts.sessions import SESSION
-from starforge_console.accounts.tokens import LONGEST_DAYS, PERSONAL_DAYS, parse_scopes
-from starforge_console.accounts.users import MADE_HERE
+from starforge_console.accounts.tokens import LONGEST_DAYS, PERSONAL_DAYS, find_label, parse_scopes
 from starforge_console.domain.roles import Scope
 from starforge_console.web.deps import ApiServices, Services
 from starforge_console.web.log_lines import LARGEST
@@ -87,7 +86,7 @@ async def show_page(
         "tokens.html",
         status,
         nav="tokens",
-        made_here=MADE_HERE,
+        find_label=find_label,
         personal=[token for token in found if token.kind != SESSION],
         sessions=[token for token in found if token.kind == SESSION],
         scopes=[scope.value for scope in Scope if scope.value in account.scopes],

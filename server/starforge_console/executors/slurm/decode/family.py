@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from starforge.said.sentence import say
 from starforge_console.executors.slurm.native import (
     Complaint,
     NativeJob,
@@ -15,7 +16,11 @@ Document = Mapping[str, Any]
 
 
 class Unreadable(ValueError):
-    """A reply that is not of its version's form."""
+    """A reply that is not of its version's form; `why` says it as people read it."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 class Family(Protocol):
@@ -38,7 +43,7 @@ def read_list(document: Any, name: str) -> list[Document]:  # noqa: ANN401 - par
     """The list `name` of a reply. Raises Unreadable where there is none."""
     found = document.get(name) if isinstance(document, Mapping) else None
     if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
-        raise Unreadable(f"there is no list {name!r} in the reply")
+        raise Unreadable(say("slurm.no_list", name=repr(name)))
     return found
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from starforge.said.sentence import say
 from starforge_console.executors.slurm.decode.family import Document, Unreadable, read_reason, read_text
 from starforge_console.executors.slurm.decode.notations import decode_status, expand_hosts
 from starforge_console.executors.slurm.native import NativeJob, NativeNode, NativePartition
@@ -104,12 +105,12 @@ def _number(document: Document, name: str) -> int:
 def _require(document: Document, name: str) -> int:
     value = document.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise Unreadable(f"{name} is {value!r}, which is no number")
+        raise Unreadable(say("slurm.no_number", name=name, value=repr(value)))
     return value
 
 
 def _require_text(document: Document, name: str) -> str:
     value = document.get(name)
     if not isinstance(value, str) or not value:
-        raise Unreadable(f"{name} is {value!r}, which is no word")
+        raise Unreadable(say("slurm.no_word", name=name, value=repr(value)))
     return value

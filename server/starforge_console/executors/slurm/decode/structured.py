@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from starforge.said.sentence import say
 from starforge_console.executors.slurm.decode.family import Document, Unreadable, read_reason, read_text
 from starforge_console.executors.slurm.decode.notations import expand_hosts, tell_signal
 from starforge_console.executors.slurm.native import NativeJob, NativeNode, NativePartition
@@ -107,7 +108,7 @@ def _read_states(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - parsed JSON
     """The state and its flags; an older version of the family tells one word."""
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list) or not words:
-        raise Unreadable(f"a state is {value!r}, which is no list of words")
+        raise Unreadable(say("slurm.no_words", value=repr(value)))
     return tuple(str(word).upper() for word in words)
 
 
@@ -142,5 +143,5 @@ def _number(value: Any) -> int | None:  # noqa: ANN401 - the same
 def _require_number(document: Document, name: str) -> int:
     number = _number(document.get(name))
     if number is None:
-        raise Unreadable(f"{name} is {document.get(name)!r}, which is no number")
+        raise Unreadable(say("slurm.no_number", name=name, value=repr(document.get(name))))
     return number

@@ -2,7 +2,8 @@
 
 `python -m tools.legs NAME…` one after the other, or `--ci` for those that continuous integration runs, where legs that
 wait more than they compute run in lanes side by side, or `--all` for every leg that is not within another. A part that
-a leg requires (a marker, such as `engine`) may be missing only when ALLOW_SKIP names it.
+a leg requires (a marker, such as `engine`) may be missing only when ALLOW_SKIP names it; one that is optional may be
+missing as a whole. What ran of each part is said.
 """
 
 import json
@@ -14,7 +15,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -35,6 +36,7 @@ class Leg:
     ci: bool
     lane: int = 0
     within: str = ""
+    optional: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,12 @@ def load_legs(root: Path) -> dict[str, Leg]:
             table.get("ci", False),
             table.get("lane", 0),
             table.get("within", ""),
+            table.get("optional", {}),
         )
-        if leg.floor < 1 or sum(leg.parts.values()) > leg.floor:
+        if leg.floor < 1 or sum([*leg.parts.values(), *leg.optional.values()]) > leg.floor:
             raise ValueError(
-                f"{FLOORS}: leg {name}: floor {leg.floor} must be at least 1 and cover its parts {leg.parts}"
+                f"{FLOORS}: leg {name}: floor {leg.floor} must be at least 1 and cover its parts "
+                f"{[*leg.parts.items(), *leg.optional.items()]}"
             )
         legs[name] = leg
     return legs
@@ -78,11 +82,12 @@ def decide_shortfalls(leg: Leg, counts: Counts, allowed: frozenset[str]) -> list
     if counts.returncode != 0:
         reasons.append(f"{leg.name}: pytest ended with {counts.returncode}, {counts.totals['failed']} failed")
     excused = sum(least for part, least in leg.parts.items() if part in allowed)
-    floor = leg.floor - excused
+    missing = [part for part in leg.optional if is_missing(counts, part)]
+    floor = leg.floor - excused - sum(leg.optional[part] for part in missing)
     if counts.totals["passed"] < floor:
         reasons.append(f"{leg.name}: {counts.totals['passed']} passed, the floor in {FLOORS} is {floor}")
-    for part, least in leg.parts.items():
-        if part in allowed:
+    for part, least in {**leg.parts, **leg.optional}.items():
+        if part in allowed or part in missing:
             continue
         seen = counts.parts[part]
         if seen["passed"] < least:
@@ -93,6 +98,23 @@ def decide_shortfalls(leg: Leg, counts: Counts, allowed: frozenset[str]) -> list
                 f"or leave it out knowingly with ALLOW_SKIP={part}",
             )
     return reasons
+
+
+def is_missing(counts: Counts, part: str) -> bool:
+    """Whether every test of the part was skipped: the machine lacks what the part needs."""
+    seen = counts.parts[part]
+    return bool(seen["skipped"]) and not seen["passed"] and not seen["failed"]
+
+
+def describe_parts(leg: Leg, counts: Counts) -> list[str]:
+    """What came of each part of the leg, a sentence for each."""
+    said = []
+    for part in {**leg.parts, **leg.optional}:
+        came_to = "{passed} passed, {failed} failed, {skipped} skipped".format(**counts.parts[part])
+        left_out = "; it is optional, and this machine lacks what it needs (see above)"
+        lacks = part in leg.optional and is_missing(counts, part)
+        said.append(f"part {part} of {leg.name}: {came_to}{left_out if lacks else ''}")
+    return said
 
 
 def main(root: Path, arguments: Sequence[str]) -> int:
@@ -112,6 +134,8 @@ def main(root: Path, arguments: Sequence[str]) -> int:
     chosen = [legs[name] for name in names]
     counted = _run_in_lanes(root, chosen) if whole else _run_all(root, chosen)
     reasons = [reason for leg, counts in counted for reason in decide_shortfalls(leg, counts, allowed)]
+    for sentence in (sentence for leg, counts in counted for sentence in describe_parts(leg, counts)):
+        print(sentence)
     for reason in reasons:
         print(f"not green: {reason}")
     totals = {outcome: sum(counts.totals[outcome] for _, counts in counted) for outcome in OUTCOMES}
@@ -158,7 +182,7 @@ def _run(root: Path, leg: Leg, *, whole: bool) -> Counts:
         # An interrupted or broken run must not look green, whatever it counted.
         returncode=done.returncode,
         totals={outcome: counted.get(outcome, 0) for outcome in OUTCOMES},
-        parts={part: parts.get(part, nothing) for part in leg.parts},
+        parts={part: parts.get(part, nothing) for part in {**leg.parts, **leg.optional}},
     )
 
 

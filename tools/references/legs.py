@@ -47,10 +47,12 @@ def _build_row(name: str, leg: Mapping[str, Any], markers: Mapping[str, str]) ->
     about = leg.get("about")
     if not about:
         raise ValueError(f"tests/floors.toml: leg {name} has no `about`: say in a few words what it runs")
-    unknown = [part for part in leg.get("parts", {}) if part not in markers]
+    required, optional = leg.get("parts", {}), leg.get("optional", {})
+    unknown = [part for part in (*required, *optional) if part not in markers]
     if unknown:
         raise ValueError(f"tests/floors.toml: leg {name}: {unknown} are no markers of pytest in pyproject.toml")
-    parts = ", ".join(f"`{part}`" for part in leg.get("parts", {})) or "none"
+    named = [*(f"`{part}`" for part in required), *(f"`{part}` (optional)" for part in optional)]
+    parts = ", ".join(named) or "none"
     return f"| `{name}` | `{_find_command(name)}` | {about} | {parts} | {'yes' if leg.get('ci') else 'no'} |\n"
 
 

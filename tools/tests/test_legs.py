@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tools.legs import Counts, Leg, decide_shortfalls, load_legs
+from tools.legs import Counts, Leg, decide_shortfalls, describe_parts, load_legs
 from tools.tests.support.trees import ROOT, build_tree
 
 LEG = Leg(name="test", select=(), floor=10, parts={"engine": 4}, ci=True)
@@ -53,7 +54,21 @@ def test_an_allowed_part_lowers_the_floor_by_its_own_and_no_more() -> None:
     assert len(decide_shortfalls(LEG, _counts(5, (0, 4)), allowed)) == 1
 
 
-@pytest.mark.parametrize("table", ["floor = 0", "floor = 3\nparts.engine = 4"])
+def test_a_part_that_is_optional_may_be_missing_as_a_whole_and_that_is_said() -> None:
+    leg = replace(LEG, parts={}, optional={"engine": 4})
+    assert decide_shortfalls(leg, _counts(6, (0, 4)), NOTHING_ALLOWED) == []
+    (said,) = describe_parts(leg, _counts(6, (0, 4)))
+    assert said.startswith("part engine of test: 0 passed, 0 failed, 4 skipped; it is optional")
+    assert describe_parts(leg, _counts(10, (4, 0))) == ["part engine of test: 4 passed, 0 failed, 0 skipped"]
+
+
+def test_a_part_that_is_optional_runs_as_a_whole_or_not_at_all() -> None:
+    leg = replace(LEG, parts={}, optional={"engine": 4})
+    assert len(decide_shortfalls(leg, _counts(9, (3, 1)), NOTHING_ALLOWED)) == 3
+    assert len(decide_shortfalls(leg, _counts(5, (0, 4)), NOTHING_ALLOWED)) == 1
+
+
+@pytest.mark.parametrize("table", ["floor = 0", "floor = 3\nparts.engine = 4", "floor = 3\noptional.engine = 4"])
 def test_a_floor_that_holds_nothing_up_is_refused(tmp_path: Path, table: str) -> None:
     build_tree(tmp_path, {"tests/floors.toml": f"[leg.x]\nselect = []\n{table}\n"})
     with pytest.raises(ValueError, match="leg x"):

@@ -18,7 +18,7 @@ ACTS: Final = {
     "did.user_activated": "let {user} sign in again",
     "did.link_made": "made a sign-in link for {user}",
     "did.token_made": "made token {token} of {user} for {days} days: {scopes}",
-    "did.token_revoked": "revoked token {token} of {user} and the sessions that it opened",
+    "did.token_revoked": "revoked token {token} of {user} and all that came of it",
     "did.session_ended": "ended session {token} of {user}",
     "did.quota_set": "limited {holder}: {limit}",
     "did.quota_removed": "took the limit of {holder} away",

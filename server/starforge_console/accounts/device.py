@@ -9,16 +9,17 @@ from starforge.contract.launch import Secret
 from starforge.errors import CodeExpired, InputError, NotFound, SignInDenied, SignInPending, SlowDown
 from starforge.said.sentence import say
 from starforge_console.accounts.throttle import Throttle
-from starforge_console.accounts.tokens import Issued, make_personal_token
+from starforge_console.accounts.tokens import DAY_S, Issued, find_cut, make_personal_token
 from starforge_console.accounts.users import tell_token
 from starforge_console.clock import Clock
 from starforge_console.domain.tokens import hash_token
-from starforge_console.errors import Forbidden
+from starforge_console.errors import Forbidden, TokenRefused
 from starforge_console.ledger.accounts import Account
 from starforge_console.ledger.audit import Actor, Via, audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.device_codes import (
     DeviceRequest,
+    Grant,
     NewDeviceCode,
     Room,
     add_device_code,
@@ -101,8 +102,12 @@ class DeviceSignIn:
             raise self._no_such_code(account)
         return found
 
-    async def approve(self, account: Account, typed: str, scopes: frozenset[str], days: int) -> DeviceRequest:
-        """Let the command that shows this code sign in as the account.
+    async def approve(
+        self, account: Account, typed: str, scopes: frozenset[str], days: int
+    ) -> tuple[DeviceRequest, float | None]:
+        """Let the command that shows this code sign in as the account; with when its token ends, if that is earlier.
+
+        It ends at the latest with what the account signed in with (Unix seconds).
 
         Raises:
             NotFound: no sign-in shows this code now.
@@ -112,7 +117,9 @@ class DeviceSignIn:
         """
         if not scopes <= account.scopes:
             raise InputError(say("fault.grants_too_much"), next_step=say("fault.leave_out"))
-        return await self._decide(account, typed, (scopes, days))
+        grant = Grant(scopes=scopes, days=days, bound=account.bound)
+        cut_at = find_cut(account.bound, self._clock.now() + days * DAY_S)
+        return await self._decide(account, typed, grant), cut_at
 
     async def deny(self, account: Account, typed: str) -> DeviceRequest:
         """Let nobody sign in with this code. Raises as `approve` does."""
@@ -139,23 +146,25 @@ class DeviceSignIn:
         if state.user_id is None or state.user is None:
             raise SignInPending("nobody has approved the sign-in yet", next_step="repeat after the interval")
         if state.denied or not state.active:
-            raise SignInDenied(f"{state.user} did not let this sign in", next_step="run 'sf login' again")
-        issued = make_personal_token(state.user_id, state.scopes, state.client, now, state.days)
+            raise _denied(state.user)
+        if state.bound is not None and state.bound.until <= now:
+            raise _denied(state.user)
+        issued = make_personal_token(state.user_id, state.scopes, state.client, now, state.days, bound=state.bound)
         actor, user = Actor(user=state.user, via=Via.API, at=now, peer=peer), state.user
         spending = audited(
             lambda c: spend(c, device_hash, issued.kept, now),
-            lambda made: None if made is None else tell_token(made, user, state.scopes, state.days),
+            lambda made: None if made is None else tell_token(made, user, state.scopes, issued.days),
             by=actor,
         )
         try:
             made = await self._ledger.write(spending)
-        except Forbidden as error:  # deactivated since the state was read
-            raise SignInDenied(f"{user} did not let this sign in", next_step="run 'sf login' again") from error
+        except (Forbidden, TokenRefused) as error:  # deactivated, or what approved it was revoked
+            raise _denied(user) from error
         if made is None:
             raise _expired()
         return issued, state.scopes
 
-    async def _decide(self, account: Account, typed: str, grant: tuple[frozenset[str], int] | None) -> DeviceRequest:
+    async def _decide(self, account: Account, typed: str, grant: Grant | None) -> DeviceRequest:
         user_hash, now = self._read_code(account, typed), self._clock.now()
         found = await self._ledger.read(lambda c: find_request(c, user_hash, now))
         if found is None:
@@ -164,7 +173,7 @@ class DeviceSignIn:
         told = (
             say("did.device_denied", client=client, peer=peer)
             if grant is None
-            else say("did.device_approved", client=client, peer=peer, scopes=", ".join(sorted(grant[0])))
+            else say("did.device_approved", client=client, peer=peer, scopes=", ".join(sorted(grant.scopes)))
         )
         deciding = audited(
             lambda c: decide(c, user_hash, now, account.user_id, grant), lambda done: told if done else None
@@ -210,6 +219,10 @@ def _clean_client(client: str) -> str:
 
 def _guesser(account: Account) -> str:
     return f"user {account.user}"
+
+
+def _denied(user: str) -> SignInDenied:
+    return SignInDenied(f"{user} did not let this sign in", next_step="run 'sf login' again")
 
 
 def _expired() -> CodeExpired:

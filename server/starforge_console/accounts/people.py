@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import fields
 
-from starforge.contract.launch import Secret
 from starforge.errors import Conflict, NotFound
 from starforge.said.sentence import say
 from starforge_console.accounts.quotas import check_profiles, check_series, check_team, tell_limit, tell_team
 from starforge_console.accounts.sign_in import Accounts
-from starforge_console.accounts.tokens import make_sign_in_code
+from starforge_console.accounts.tokens import Issued, make_sign_in_code
 from starforge_console.accounts.users import check_user_name, tell_active, tell_role
 from starforge_console.clock import Clock
 from starforge_console.domain.nearest import say_nearest
 from starforge_console.domain.quota import TEAM, USER, Holder, Limit
 from starforge_console.domain.roles import Role
 from starforge_console.domain.statement import QuotaLine
-from starforge_console.ledger.accounts import add_token, add_user
+from starforge_console.ledger.accounts import Account, add_token, add_user
 from starforge_console.ledger.audit import audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.gpu_series import list_added_series
@@ -72,8 +71,10 @@ class People:
         self._accounts.forget_all()
         return person
 
-    async def make_link(self, name: str) -> Secret:
+    async def make_link(self, name: str, by: Account) -> Issued:
         """A code for the sign-in page that signs in as this user, once within an hour.
+
+        What it gives ends at the latest with what `by` signed in with, at `cut_at`, and the code itself before.
 
         Raises:
             NotFound: there is no such user.
@@ -83,9 +84,9 @@ class People:
         user, now = (await self._ledger.read(lambda c: load_person(c, name))).user, self._clock.now()
         if not user.active:
             raise Conflict(say("fault.inactive", name=name), next_step=say("fault.inactive_next"))
-        issued = make_sign_in_code(user.id, now)
+        issued = make_sign_in_code(user.id, now, by.bound)
         await self._ledger.write(audited(lambda c: add_token(c, issued.kept, now), say("did.link_made", user=name)))
-        return issued.text
+        return issued
 
     async def set_team(self, name: str, team: str | None) -> Person:
         """Let a user belong to `team`, or to none. Raises NotFound, InputError."""

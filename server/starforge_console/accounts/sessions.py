@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,21 +11,30 @@ from starforge.errors import Busy, SignInRequired
 from starforge.said.sentence import Said, say
 from starforge_console.accounts.failures import FailureLog
 from starforge_console.accounts.sign_in import Accounts, check_administrator, refuse_owner
-from starforge_console.accounts.tokens import PERSONAL, SIGN_IN, Issued, make_personal_token
+from starforge_console.accounts.tokens import SIGN_IN, Issued, make_personal_token
 from starforge_console.accounts.users import tell_token
 from starforge_console.clock import Clock
 from starforge_console.domain.roles import scopes_of_role
 from starforge_console.domain.tokens import hash_token
-from starforge_console.ledger.accounts import Account, NewToken, User, add_token, find_account, revoke_token
+from starforge_console.ledger.accounts import (
+    PERSONAL,
+    Account,
+    NewToken,
+    User,
+    add_token,
+    find_account,
+    revoke_token,
+)
 from starforge_console.ledger.audit import Actor, Via, audited
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.device_codes import deny_approved
 from starforge_console.ledger.tokens import (
+    TokenOwner,
     TokenRecord,
     extend_session,
     list_tokens,
     load_token_owner,
-    revoke_with_sessions,
+    revoke_tree,
 )
 
 SESSION: Final = "session"
@@ -135,33 +145,37 @@ class Sessions:
         return await self._ledger.read(lambda c: list_tokens(c, (PERSONAL, SESSION), now, user_id))
 
     async def end_others(self, account: Account) -> int:
-        """End all sessions and tokens of the account but the one in use, and the one that opened it; gives how many.
+        """End all sessions and tokens of the account but the one in use, and the token that opened it; gives how many.
 
         What was approved by a code and not fetched yet, and links that were not followed, end with them.
         """
         now = self._clock.now()
         found = await self._ledger.read(lambda c: list_tokens(c, (PERSONAL, SESSION, SIGN_IN), now, account.user_id))
         current = next((one for one in found if one.id == account.token_id), None)
-        kept = {account.token_id, current.opened_by if current else None}
-        others = [one.id for one in found if one.id not in kept]
-        for token_id in others:
-            await self.revoke(account, token_id)
+        opener = current.opened_by if current and current.kind == SESSION else None
+        kept = [one for one in (account.token_id, opener) if one is not None]
+        others = [one for one in found if one.id not in kept]
+        for other in others:
+            await self._revoke(other.id, TokenOwner(other.user_id, other.user, other.kind), kept)
         await self._ledger.write(lambda c: deny_approved(c, account.user_id))
         return len(others)
 
     async def make_token(self, account: Account, scopes: frozenset[str], label: str, days: float) -> Issued:
-        """A new personal token of the account's user. Raises InputError for a life outside of (0, 3650] days."""
+        """A new personal token of the account's user, which ends at the latest with what they signed in with.
+
+        Raises InputError for a life outside of (0, 3650] days.
+        """
         now = self._clock.now()
-        issued = make_personal_token(account.user_id, scopes, label, now, days)
+        issued = make_personal_token(account.user_id, scopes, label, now, days, bound=account.bound)
         adding = audited(
             lambda c: add_token(c, issued.kept, now),
-            lambda token: tell_token(token, account.user, scopes, days),
+            lambda token: tell_token(token, account.user, scopes, issued.days),
         )
         await self._ledger.write(adding)
         return issued
 
     async def revoke(self, account: Account, token_id: int) -> None:
-        """End a token and the sessions that it opened.
+        """End a token, the sessions that it opened, and all that was made in them.
 
         Raises:
             NotFound: there is no such token.
@@ -171,6 +185,9 @@ class Sessions:
         owner = await self._ledger.read(lambda c: load_token_owner(c, token_id))
         if owner.user_id != account.user_id and not account.administers:
             raise refuse_owner(account, say("act.revoke_token", token=token_id))
+        await self._revoke(token_id, owner)
+
+    async def _revoke(self, token_id: int, owner: TokenOwner, spared: Collection[int] = ()) -> None:
         now = self._clock.now()
         told = (
             say("did.session_ended", token=token_id, user=owner.user)
@@ -178,7 +195,7 @@ class Sessions:
             else say("did.token_revoked", token=token_id, user=owner.user)
         )
         hashes = await self._ledger.write(
-            audited(lambda c: revoke_with_sessions(c, token_id, now), lambda done: told if done else None)
+            audited(lambda c: revoke_tree(c, token_id, now, spared), lambda done: told if done else None)
         )
         self._accounts.forget(hashes)
 

@@ -9,7 +9,6 @@ from starforge.said.sentence import say
 from starforge_console.accounts.throttle import Throttle
 from starforge_console.accounts.tokens import (
     MADE_AT_SIGN_IN,
-    PERSONAL,
     PERSONAL_DAYS,
     PERSONAL_PREFIX,
     SIGN_IN,
@@ -21,10 +20,10 @@ from starforge_console.clock import Clock
 from starforge_console.domain.roles import Scope, scopes_of_role
 from starforge_console.domain.tokens import hash_token
 from starforge_console.errors import Forbidden, TokenRefused
-from starforge_console.ledger.accounts import Account, find_account, spend_for_token
+from starforge_console.ledger.accounts import PERSONAL, Account, find_account, spend_for_token
 from starforge_console.ledger.audit import Actor, Via, audited
 from starforge_console.ledger.database import Database
-from starforge_console.ledger.tokens import revoke_with_sessions
+from starforge_console.ledger.tokens import revoke_tree
 
 REMEMBERED_S: Final = 1.0
 """How long a token that was valid is taken at its word: another process's revocation is seen after that."""
@@ -79,12 +78,12 @@ class Accounts:
         return account
 
     async def revoke(self, account: Account, header: str | None) -> None:
-        """End the account's token, which is in `header`, and the sessions that it opened."""
+        """End the account's token, which is in `header`, and all that came of it."""
         token_hash = hash_token(_parse_header(header))
         now = self._clock.now()
         token = account.token_id or 0
         told = say("did.token_revoked", token=token, user=account.user)
-        revoking = audited(lambda c: revoke_with_sessions(c, token, now), lambda done: told if done else None)
+        revoking = audited(lambda c: revoke_tree(c, token, now), lambda done: told if done else None)
         self.forget([token_hash, *await self._ledger.write(revoking)])
 
     def forget(self, hashes: Iterable[str]) -> None:
@@ -120,10 +119,10 @@ class Accounts:
         if not account.active:
             raise Forbidden(say("form.deactivated", user=account.user), next_step=say("fault.ask_administrator"))
         now, scopes = self._clock.now(), scopes_of_role(account.role)
-        issued = make_personal_token(account.user_id, scopes, MADE_AT_SIGN_IN, now, days=PERSONAL_DAYS)
+        issued = make_personal_token(account.user_id, scopes, MADE_AT_SIGN_IN, now, PERSONAL_DAYS, bound=account.bound)
         spending = audited(
             lambda c: spend_for_token(c, code_hash, SIGN_IN, issued.kept, now),
-            lambda token: None if token is None else tell_token(token, account.user, scopes, PERSONAL_DAYS),
+            lambda token: None if token is None else tell_token(token, account.user, scopes, issued.days),
             by=Actor(user=account.user, via=Via.PAGE, at=now, peer=peer),
         )
         return issued if await self._ledger.write(spending) is not None else None

@@ -85,7 +85,7 @@ def issue_token(ledger: Database, user: User, scopes: Sequence[str], days: float
     granted = parse_scopes(scopes, user.role)
     issued = make_personal_token(user.id, granted, MADE_HERE, now, days)
     adding = audited(
-        lambda c: add_token(c, issued.kept, now), lambda token: tell_token(token, user.name, granted, days)
+        lambda c: add_token(c, issued.kept, now), lambda token: tell_token(token, user.name, granted, issued.days)
     )
     ledger.write_now(adding)
     return issued.text
@@ -100,4 +100,4 @@ def issue_sign_in_code(ledger: Database, user: User, now: float) -> Secret:
 
 def tell_token(token: int, user: str, scopes: Iterable[str], days: float) -> Said:
     """What the audit log says of a new token."""
-    return say("did.token_made", token=token, user=user, scopes=", ".join(sorted(scopes)), days=f"{days:g}")
+    return say("did.token_made", token=token, user=user, scopes=", ".join(sorted(scopes)), days=f"{round(days, 2):g}")

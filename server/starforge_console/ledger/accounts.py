@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -11,7 +12,18 @@ from starforge_console.domain.roles import may_administer, may_operate, narrow_s
 from starforge_console.errors import Forbidden, TokenRefused
 from starforge_console.ledger.tables import tokens, users
 
+PERSONAL: Final = "personal"
+"""The kind of the tokens that people and their programs hold."""
+
 _OF_USER = (users.c.id, users.c.name, users.c.role, users.c.active)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What comes of a token lives until `until` (Unix seconds) at most, and ends with `token` where there is one."""
+
+    until: float
+    token: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +37,8 @@ class Account:
     scopes: frozenset[str]
     expires_at: float
     token_id: int | None = None
+    bound: Bound | None = None
+    """Of all that it makes; None: somebody vouched for the person, and nothing but the session came of that."""
 
     @property
     def operates(self) -> bool:
@@ -58,7 +72,7 @@ class NewToken:
     label: str
     expires_at: float
     opened_by: int | None = None
-    """The token that a page session was opened with."""
+    """The personal token that it came of, and is revoked with."""
     peer: str | None = None
     agent: str | None = None
     ends_at: float | None = None
@@ -96,7 +110,7 @@ def add_token(connection: Connection, token: NewToken, now: float) -> int:
 
     Raises:
         Forbidden: its user is deactivated: whoever read otherwise read it before.
-        TokenRefused: the token that opened this session is revoked, likewise.
+        TokenRefused: the token that it came of is revoked, likewise.
 
     """
     user = connection.execute(select(users.c.name, users.c.active).where(users.c.id == token.user_id)).one()
@@ -128,9 +142,13 @@ def add_token(connection: Connection, token: NewToken, now: float) -> int:
 
 def find_account(connection: Connection, token_hash: str, kind: str, now: float) -> Account | None:
     """Whose token of this kind has the hash, if it is neither expired nor revoked."""
+    opener = tokens.alias("opener")
+    came_of = (opener.c.user_id.label("opener_user"), opener.c.expires_at.label("opener_until"))
     row = connection.execute(
-        select(tokens.c.id.label("token_id"), tokens.c.scopes, tokens.c.expires_at, *_OF_USER)
+        select(tokens.c.id.label("token_id"), tokens.c.scopes, tokens.c.expires_at, tokens.c.opened_by)
+        .add_columns(*_OF_USER, *came_of)
         .join(users, users.c.id == tokens.c.user_id)
+        .join(opener, opener.c.id == tokens.c.opened_by, isouter=True)
         .where(
             tokens.c.hash == token_hash,
             tokens.c.kind == kind,
@@ -140,6 +158,12 @@ def find_account(connection: Connection, token_hash: str, kind: str, now: float)
     ).first()
     if row is None:
         return None
+    bound = None
+    if row.opener_until is not None:
+        # What a user made for somebody else is bounded as well, and ends with what that one does, not with theirs.
+        bound = Bound(row.opener_until, row.opened_by if row.opener_user == row.id else None)
+    elif kind == PERSONAL:
+        bound = Bound(row.expires_at, row.token_id)
     return Account(
         user_id=row.id,
         user=row.name,
@@ -148,6 +172,7 @@ def find_account(connection: Connection, token_hash: str, kind: str, now: float)
         scopes=narrow_scopes(row.scopes.split(), row.role),
         expires_at=row.expires_at,
         token_id=row.token_id,
+        bound=bound,
     )
 
 

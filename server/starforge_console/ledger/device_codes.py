@@ -1,13 +1,12 @@
 """Sign-ins that a command began, in the ledger: kept as hashes, decided once, spent once."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from starforge.errors import Busy
 from starforge_console.domain.roles import narrow_scopes
-from starforge_console.ledger.accounts import NewToken, add_token
+from starforge_console.ledger.accounts import Bound, NewToken, add_token
 from starforge_console.ledger.device_tables import device_codes
 from starforge_console.ledger.tables import users
 
@@ -44,6 +43,16 @@ class DeviceState:
     days: int
     client: str
     denied: bool
+    bound: Bound | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What whoever approves lets the command have."""
+
+    scopes: frozenset[str]
+    days: int
+    bound: Bound | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +95,17 @@ def find_request(connection: Connection, user_hash: str, now: float) -> DeviceRe
 
 
 def decide(
-    connection: Connection, user_hash: str, now: float, user_id: int, grant: tuple[Iterable[str], int] | None
+    connection: Connection, user_hash: str, now: float, user_id: int, grant: Grant | None
 ) -> DeviceRequest | None:
-    """Approve it with the scopes and days of `grant`, or deny it without; None where nothing waits for that."""
+    """Approve it with `grant`, or deny it without; None where nothing waits for that."""
     found = find_request(connection, user_hash, now)
     if found is None:
         return None
     values: dict[str, object] = {"user_id": user_id, "denied": True}
     if grant is not None:
-        scopes, days = grant
-        values = {"user_id": user_id, "scopes": " ".join(sorted(scopes)), "days": days}
+        values = {"user_id": user_id, "scopes": " ".join(sorted(grant.scopes)), "days": grant.days}
+        if grant.bound is not None:
+            values |= {"opened_by": grant.bound.token, "ends_at": grant.bound.until}
     connection.execute(update(device_codes).where(device_codes.c.user_hash == user_hash, _waits(now)).values(**values))
     return found
 
@@ -122,11 +132,15 @@ def find_state(connection: Connection, device_hash: str, now: float) -> DeviceSt
         days=row.days or 0,
         client=row.client,
         denied=row.denied,
+        bound=None if row.ends_at is None else Bound(row.ends_at, row.opened_by),
     )
 
 
 def spend(connection: Connection, device_hash: str, token: NewToken, now: float) -> int | None:
-    """Keep the token that the sign-in is answered with, and let it be answered with none again; None: it was before."""
+    """Keep the token that the sign-in is answered with, and let it be answered with none again; None: it was before.
+
+    Raises as `add_token` does.
+    """
     mine = (device_codes.c.device_hash == device_hash) & device_codes.c.spent_at.is_(None)
     if not connection.execute(update(device_codes).where(mine).values(spent_at=now)).rowcount:
         return None

@@ -19,6 +19,9 @@ device_codes = Table(
     Column("user_id", Serial, ForeignKey("users.id")),
     Column("scopes", Text),
     Column("days", Integer),
+    # What they signed in with: the token ends with it, and at the latest then. NULL: nothing bounds it.
+    Column("opened_by", Integer),
+    Column("ends_at", Float),
     Column("denied", Boolean, nullable=False, server_default=false()),
     Column("spent_at", Float),
 )

@@ -82,7 +82,7 @@ tokens = Table(
     Column("created_at", Float, nullable=False),
     Column("expires_at", Float, nullable=False),
     Column("revoked_at", Float),
-    # The personal token that a page session was opened with; the session ends with it.
+    # The personal token that a page session was opened with, or what was made in it: all of that ends with it.
     Column("opened_by", Integer),
     # Of a page session: where it was opened, with which browser, and when it was last seen in use.
     Column("peer", Text),

@@ -1,6 +1,6 @@
 """Tokens as pages list and end them, and page sessions, which are tokens of their own kind."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -77,10 +77,15 @@ def load_token_owner(connection: Connection, token_id: int) -> TokenOwner:
     return TokenOwner(*row)
 
 
-def revoke_with_sessions(connection: Connection, token_id: int, now: float) -> list[str]:
-    """End a token and the sessions that it opened, at once; gives the hashes that are refused from now on."""
-    lives = tokens.c.revoked_at.is_(None)
-    wanted = (tokens.c.id == token_id) | (tokens.c.opened_by == token_id)
+def revoke_tree(connection: Connection, token_id: int, now: float, spared: Collection[int] = ()) -> list[str]:
+    """End a token and all that came of it but the `spared`, at once; gives the hashes that are refused from now on.
+
+    What came of a spared one lives on, too.
+    """
+    tree = select(tokens.c.id).where(tokens.c.id == token_id).cte("tree", recursive=True)
+    came = select(tokens.c.id).join(tree, tokens.c.opened_by == tree.c.id)
+    tree = tree.union(came.where(tokens.c.id.not_in(list(spared))))
+    lives, wanted = tokens.c.revoked_at.is_(None), tokens.c.id.in_(select(tree.c.id))
     hashes = list(connection.execute(select(tokens.c.hash).where(wanted, lives)).scalars())
     connection.execute(update(tokens).where(wanted, lives).values(revoked_at=now))
     return hashes

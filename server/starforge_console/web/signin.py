@@ -61,7 +61,9 @@ async def spend_code(pages: Pages, visit: Anybody, request: Request, code: str) 
         state = "busy" if isinstance(error, Busy) else "refused"
         return pages.look.page(visit, "signin_link.html", status_of(error), state=state, login="", days=PERSONAL_DAYS)
     visit.sign_in(opened.text.reveal(), opened.account)
-    return pages.look.page(visit, "signin_link.html", state="done", login=issued.text.reveal(), days=PERSONAL_DAYS)
+    return pages.look.page(
+        visit, "signin_link.html", state="done", login=issued.text.reveal(), days=PERSONAL_DAYS, cut_at=issued.cut_at
+    )
 
 
 @router.post("/signout")

@@ -30,7 +30,7 @@ async def list_live_tokens(pages: Pages, account: Reader, *, everybody: Everybod
 async def revoke_token(
     pages: Pages, account: Reader, token_id: Annotated[int, Path(ge=1, le=LARGEST_NUMBER)]
 ) -> Response:
-    """End a token with the sessions that it opened, or a session, at once; administrators end anybody's."""
+    """End a token with all that came of it, or a session, at once; administrators end anybody's."""
     await pages.sessions.revoke(account, token_id)
     return Response(status_code=204)
 

@@ -12,7 +12,6 @@ from starforge.errors import Busy, InputError, SignInRequired, StarForgeError
 from starforge_console.accounts.sign_in import Accounts, check_scope
 from starforge_console.accounts.throttle import FAILURES_AT_ONCE, PEERS_AT_MOST, Throttle
 from starforge_console.accounts.tokens import (
-    PERSONAL,
     Issued,
     make_personal_token,
     make_sign_in_code,
@@ -21,7 +20,7 @@ from starforge_console.accounts.tokens import (
 from starforge_console.domain.roles import Scope, scopes_of_role
 from starforge_console.domain.tokens import hash_token
 from starforge_console.errors import Forbidden, TokenRefused
-from starforge_console.ledger.accounts import Account, add_token, add_user, find_account, revoke_token
+from starforge_console.ledger.accounts import PERSONAL, Account, add_token, add_user, find_account, revoke_token
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.people import change_active
 

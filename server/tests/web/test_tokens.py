@@ -109,6 +109,6 @@ def test_who_ended_what_is_in_the_audit_log(console: ConsoleUnderTest) -> None:
         root.delete(f"{TOKENS}/{one['id']}")
     told = [one["what"] for one in root.get("/api/v1/admin/audit", params={"user": "root"}).json()["items"]]
     assert told == [
-        f"revoked token {token['id']} of ann and the sessions that it opened",
+        f"revoked token {token['id']} of ann and all that came of it",
         f"ended session {session['id']} of ann",
     ]

@@ -13,7 +13,7 @@ from starforge_console.errors import status_of
 from starforge_console.web.pages.admin import LONGEST, go, show
 from starforge_console.web.pages.fleet_visit import Asked, FleetVisit
 from starforge_console.web.pages.fleets import NO_STORE
-from starforge_console.web.pages.visit import text_of
+from starforge_console.web.pages.visit import account_of, text_of
 
 DONE: Final = ("added", "role", "activated", "deactivated")
 
@@ -69,15 +69,21 @@ async def make_link(asked: Asked, name: Name) -> Response:
     """Make a link to sign in with, and show it, this one time."""
     await asked.load_administrators_form()
     try:
-        code = await asked.services.people.make_link(name)
+        made = await asked.services.people.make_link(name, account_of(asked.visit))
     except StarForgeError as error:
         return await _show(asked, name, fault=error)
     address = asked.services.settings.http.public_url.rstrip("/")
-    return await _show(asked, name, link=f"{address}/signin/{code.reveal()}")
+    return await _show(asked, name, link=f"{address}/signin/{made.text.reveal()}", cut_at=made.cut_at)
 
 
-async def _show(
-    asked: FleetVisit, name: str, *, done: str = "", fault: StarForgeError | None = None, link: str = ""
+async def _show(  # noqa: PLR0913 - one parameter for each thing that the page may say
+    asked: FleetVisit,
+    name: str,
+    *,
+    done: str = "",
+    fault: StarForgeError | None = None,
+    link: str = "",
+    cut_at: float | None = None,
 ) -> Response:
     return asked.pages.look.page(
         asked.visit,
@@ -89,6 +95,7 @@ async def _show(
         done=done,
         fault=fault,
         link=link,
+        cut_at=cut_at,
     )
 
 

@@ -52,7 +52,8 @@ async def decide(pages: Pages, visit: Signed, request: Request) -> Response:
         wanted = [scope for scope in form.getlist("scope") if isinstance(scope, str)]
         scopes = parse_scopes(wanted, account.role) & account.scopes
         days = parse_days(text_of(form, "days", 10))
-        return _show(pages, visit, decided=await pages.devices.approve(account, code, scopes, days), done="approved")
+        decided, cut_at = await pages.devices.approve(account, code, scopes, days)
+        return _show(pages, visit, decided=decided, done="approved", cut_at=cut_at)
     except StarForgeError as error:
         return _show(pages, visit, code=code, found=found, fault=error)
 
@@ -66,6 +67,7 @@ def _show(  # noqa: PLR0913 - one parameter for each thing that the page may say
     decided: DeviceRequest | None = None,
     done: str = "",
     fault: StarForgeError | None = None,
+    cut_at: float | None = None,
 ) -> Response:
     return pages.look.page(
         visit,
@@ -77,6 +79,7 @@ def _show(  # noqa: PLR0913 - one parameter for each thing that the page may say
         decided=decided,
         outcome=done,
         fault=fault,
+        cut_at=cut_at,
         scopes=[scope.value for scope in Scope if scope.value in account_of(visit).scopes],
         days=PERSONAL_DAYS,
         longest=LONGEST_DAYS,

@@ -53,7 +53,7 @@ async def make_token(pages: Pages, services: Services, visit: Signed, request: R
         issued = await pages.sessions.make_token(account, scopes, label, parse_days(days))
     except InputError as error:
         return await show_page((pages, services), visit, fault=error, status=422)
-    return await show_page((pages, services), visit, made=issued.text.reveal())
+    return await show_page((pages, services), visit, made=issued.text.reveal(), cut_at=issued.cut_at)
 
 
 @router.post("/tokens/{token_id}/revoke")
@@ -96,7 +96,7 @@ async def show_page(
         current=account.token_id,
         now=services.clock.now(),
         done=_DONE.get(visit.here.rpartition("?done=")[2], ""),
-        **{"made": "", "fault": None, "secret_fault": None, **said},
+        **{"made": "", "cut_at": None, "fault": None, "secret_fault": None, **said},
     )
 
 

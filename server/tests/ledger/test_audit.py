@@ -1,11 +1,13 @@
 """The audit log in the ledger: with what was done or not at all, and never changed afterwards."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, delete, insert, update
 from sqlalchemy.exc import DatabaseError
 
+from server.tests.databases import sqlite_only
 from server.tests.ledger.builders import open_ledger
 from starforge.said.sentence import Said, say
 from starforge_console.ledger.accounts import add_user, find_user
@@ -84,6 +86,47 @@ def test_the_database_itself_refuses_to_change_or_remove_an_entry(tmp_path: Path
             ledger.write_now(lambda c: c.execute(change))  # type: ignore[call-overload] # one of three kinds
         (entry,) = ledger.read_now(lambda c: list_acts(c, EVERYTHING, 10))
         assert entry.user == "ann"
+
+
+COLUMNS = "number, at, user, via, peer, act, what, said"
+FORGED = "1, 5.0, 'eve', 'api', '', 'user_added', 'nothing', '{}'"
+ON_CONFLICT = "ON CONFLICT (number) DO UPDATE SET what = 'nothing'"
+
+
+@pytest.mark.parametrize(
+    ("verb", "then"),
+    [
+        pytest.param("INSERT OR REPLACE", "", marks=sqlite_only),
+        pytest.param("REPLACE", "", marks=sqlite_only),
+        ("INSERT", ON_CONFLICT),
+        ("INSERT", ""),
+        ("INSERT", "ON CONFLICT DO NOTHING"),
+    ],
+)
+def test_nothing_comes_into_the_place_of_an_entry(tmp_path: Path, verb: str, then: str) -> None:
+    columns = COLUMNS.replace("user", '"user"')
+    with open_ledger(tmp_path) as ledger:
+        for _ in range(2):
+            ledger.write_now(audited(lambda _: None, told(), by=ANN))
+        before = ledger.read_now(lambda c: list_acts(c, EVERYTHING, 10))
+        with contextlib.suppress(DatabaseError):
+            statement = f"{verb} INTO audit ({columns}) VALUES ({FORGED}) {then}"
+            ledger.write_now(lambda c: c.exec_driver_sql(statement))
+        assert ledger.read_now(lambda c: list_acts(c, EVERYTHING, 10)) == before
+        ledger.write_now(audited(lambda _: None, told("eve"), by=ANN))
+        assert ledger.read_now(lambda c: list_acts(c, EVERYTHING, 10))[0].number > 2
+
+
+@sqlite_only
+@pytest.mark.parametrize("number", [-1, 0, -7])
+def test_no_entry_takes_a_number_that_would_keep_others_out(tmp_path: Path, number: int) -> None:
+    columns = COLUMNS.replace("user", '"user"')
+    with open_ledger(tmp_path) as ledger:
+        forged = FORGED.replace("1,", f"{number},", 1)
+        with pytest.raises(DatabaseError, match="only added to"):
+            ledger.write_now(lambda c: c.exec_driver_sql(f"INSERT INTO audit ({columns}) VALUES ({forged})"))  # noqa: S608 - ours
+        ledger.write_now(audited(lambda _: None, told(), by=ANN))
+        assert [one.number for one in ledger.read_now(lambda c: list_acts(c, EVERYTHING, 10))] == [1]
 
 
 def fill(ledger: Database) -> None:

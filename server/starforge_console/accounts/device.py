@@ -36,7 +36,7 @@ SLOWER_S: Final = 5.0
 LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
 """Of the code that people type: no vowels, so that it spells nothing, and nothing that looks like a digit."""
 LENGTH: Final = 8
-ROOM: Final = Room(of_peer=20, in_all=1000)
+ROOM: Final = Room(of_source=20, in_all=1000)
 LONGEST_CLIENT: Final = 100
 _POLLS_REMEMBERED: Final = 2000
 _EARLY_S: Final = 0.5

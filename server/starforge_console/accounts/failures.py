@@ -5,6 +5,7 @@ from typing import Final
 
 from starforge.said.sentence import Said, say
 from starforge_console.clock import Clock
+from starforge_console.domain.callers import find_source
 from starforge_console.ledger.audit import Actor, Via, audited
 from starforge_console.ledger.database import Database
 
@@ -27,8 +28,9 @@ class FailureLog:
         now = self._clock.monotonic()
         while self._told and now - next(iter(self._told.values())) >= APART_S:
             self._told.popitem(last=False)
-        if peer in self._told or len(self._told) >= AT_MOST:
+        source = find_source(peer)
+        if source in self._told or len(self._told) >= AT_MOST:
             return
-        self._told[peer] = now
+        self._told[source] = now
         actor = Actor(user="", via=Via.PAGE, at=self._clock.now(), peer=peer)
         await self._ledger.write(audited(lambda _: None, say("did.sign_in_failed", way=way), by=actor))

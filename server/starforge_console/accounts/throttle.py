@@ -1,4 +1,4 @@
-"""Slows down whoever keeps on failing to sign in, counted by the address that the requests come from."""
+"""Slows down whoever keeps on doing something, such as failing to sign in, counted by where requests come from."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Final
 
 from starforge.errors import Busy
 from starforge.said.sentence import say
+from starforge_console.domain.callers import find_source
 
 FAILURES_AT_ONCE: Final = 30
 RECOVERY_S: Final = 2.0
@@ -37,11 +38,12 @@ class Throttle:
 
     def count_failure(self, peer: str, monotonic: float) -> None:
         """One more failure of `peer`."""
-        self._peers[peer] = _Peer(self._spent(peer, monotonic) + 1, monotonic)
-        self._peers.move_to_end(peer)
+        source = find_source(peer)
+        self._peers[source] = _Peer(self._spent(peer, monotonic) + 1, monotonic)
+        self._peers.move_to_end(source)
         if len(self._peers) > PEERS_AT_MOST:
             self._peers.popitem(last=False)
 
     def _spent(self, peer: str, monotonic: float) -> float:
-        known = self._peers.get(peer)
+        known = self._peers.get(find_source(peer))
         return 0.0 if known is None else max(0.0, known.spent - (monotonic - known.at) / RECOVERY_S)

@@ -1,10 +1,12 @@
 """Sign-ins that a command began, in the ledger: kept as hashes, decided once, spent once."""
 
+from collections import Counter
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from starforge.errors import Busy
+from starforge_console.domain.callers import find_source
 from starforge_console.domain.roles import narrow_scopes
 from starforge_console.ledger.accounts import Bound, NewToken, add_token
 from starforge_console.ledger.device_tables import device_codes
@@ -57,23 +59,33 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many sign-ins may wait at once, of one address and in all."""
+    """How many sign-ins may wait at once, of one source (an address, of IPv6 a network) and in all."""
 
-    of_peer: int
+    of_source: int
     in_all: int
 
 
 def add_device_code(connection: Connection, new: NewDeviceCode, now: float, room: Room) -> None:
-    """Keep a sign-in that begins; what is over its time goes. Raises Busy where too many wait."""
+    """Keep a sign-in that begins; what is over its time goes. Raises Busy where too many of its address wait.
+
+    Where too many wait in all, the oldest goes of those that most are of: whoever fills the room makes room.
+    """
     connection.execute(delete(device_codes).where(device_codes.c.expires_at <= now))
-    count = select(func.count()).select_from(device_codes)
-    of_peer = connection.execute(count.where(device_codes.c.peer == new.peer)).scalar_one()
-    if of_peer >= room.of_peer or connection.execute(count).scalar_one() >= room.in_all:
+    waiting = connection.execute(
+        select(device_codes.c.id, device_codes.c.peer).where(_waits(now)).order_by(device_codes.c.id)
+    ).all()
+    sources = [find_source(row.peer) for row in waiting]
+    counts = Counter(sources)
+    if counts[find_source(new.peer)] >= room.of_source:
         raise Busy(
             "too many sign-ins wait to be approved",
             retry_after_s=30.0,
             next_step="repeat in a while, or sign in with a token: sf login --token",
         )
+    if len(waiting) >= room.in_all:
+        most = max(counts.values())
+        first = next(row.id for row, source in zip(waiting, sources, strict=True) if counts[source] == most)
+        connection.execute(delete(device_codes).where(device_codes.c.id == first))
     values = {
         "device_hash": new.device_hash,
         "user_hash": new.user_hash,

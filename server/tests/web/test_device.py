@@ -138,7 +138,7 @@ def test_guessing_what_commands_poll_with_is_slowed_down(console: ConsoleUnderTe
 
 
 def test_one_address_may_have_so_many_sign_ins_wait_and_no_more(console: ConsoleUnderTest) -> None:
-    for _ in range(ROOM.of_peer):
+    for _ in range(ROOM.of_source):
         begin(console)
     refused = console.client().post(CODE, json={})
     assert (refused.status_code, "Retry-After" in refused.headers) == (429, True)

@@ -6,8 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import msgspec
+
+from starforge.wording import is_in_calendar
 from starforge_console.errors import SettingsError
 
 MANIFEST: Final = "manifest.json"
@@ -59,25 +62,34 @@ class Manifest:
             os.fsync(file.fileno())
 
 
+@dataclass(frozen=True, slots=True)
+class _Format:
+    format: int
+
+
 def load_manifest(folder: Path) -> Manifest:
     """The manifest of a backup. Raises SettingsError when there is none that can be read."""
     try:
-        told: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if told.pop("format") != FORMAT:
+        told = (folder / MANIFEST).read_bytes()
+        kept = msgspec.json.decode(told, type=_Format).format
+        if kept != FORMAT:
             raise SettingsError(
-                f"the backup in {folder} is of another format",
+                f"the backup in {folder} is of another format: {kept}",
                 why=f"this release reads format {FORMAT}",
                 next_step="restore it with the release that made it, or a newer one",
             )
-        files = [KeptFile(**one) for one in told.pop("files")]
-        gaps = [Gap(**one) for one in told.pop("gaps")]
-        return Manifest(**told, files=files, gaps=gaps)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise SettingsError(
-            f"there is no whole backup in {folder}",
-            why=f"{MANIFEST}: {error}",
-            next_step="name the folder that 'starforge-console backup' made",
-        ) from error
+        manifest = msgspec.json.decode(told, type=Manifest)
+    except (OSError, ValueError, RecursionError) as error:
+        raise _no_backup(folder, str(error)) from error
+    if not is_in_calendar(manifest.made_at):
+        raise _no_backup(folder, f"made_at is {manifest.made_at!r}, which is no moment")
+    for name in (*DATABASES, *(one.path for one in manifest.files)):
+        if not _is_within(name):
+            raise _no_backup(folder, f"it names {name!r:.200}, which is no file of the backup's folder")
+    missing = set(DATABASES) - {one.path for one in manifest.files}
+    if missing:
+        raise _no_backup(folder, f"it names no {' and no '.join(sorted(missing))}")
+    return manifest
 
 
 def list_kept(folder: Path) -> list[KeptFile]:
@@ -91,9 +103,22 @@ def check_files(folder: Path, manifest: Manifest) -> None:
         try:
             found = _read(folder, one.path)
         except OSError as error:
-            raise _damaged(folder, one, str(error)) from error
+            raise _damaged(folder, one, error.strerror or str(error)) from error
         if found != one:
             raise _damaged(folder, one, f"it has {found.bytes} bytes and the digest {found.sha256}")
+
+
+def _is_within(path: str) -> bool:
+    parts = path.split("/")
+    return path.isprintable() and not {"", ".", ".."} & {*parts}
+
+
+def _no_backup(folder: Path, why: str) -> SettingsError:
+    return SettingsError(
+        f"there is no whole backup in {folder}",
+        why=f"{MANIFEST}: {why}",
+        next_step="name the folder that 'starforge-console backup' made",
+    )
 
 
 def _walk(folder: Path) -> Iterator[str]:

@@ -18,12 +18,14 @@ from starforge_console.backup.manifest import DATABASES, LOGS, STATE, Gap, Manif
 from starforge_console.errors import SettingsError
 from starforge_console.fleets.install import SCHEMAS, check_storage, locate, prepare_folder
 from starforge_console.ledger.contents import Counts, count_rows, iterate_log_files, list_blobs, list_without_log
-from starforge_console.ledger.copying import copy_in, settle_file, skip_event_numbers
+from starforge_console.ledger.copying import copy_in, cut_short, settle_file, skip_event_numbers
 from starforge_console.ledger.database import Database, holds_install, lock_state, upgrade_schema
 from starforge_console.ledger.restored import IN_STORAGE, Newer, Restored, list_numbers, mark_restored, note_newer
 from starforge_console.settings.console import ConsoleSettings
 
 _WORKING: Final = ".restoring"
+_CUT: Final = "the backup could not be brought to its database"
+_NEXT: Final = "look at its disk, or at the server of FORGE_DATABASE_URL, then restore the same backup again"
 _JOB: Final = re.compile(r"j[0-9a-z]+")
 _NUMBERS_SKIPPED: Final = 1_000_000
 _NUMBERS_SKIPPED_A_SECOND: Final = 1000
@@ -48,6 +50,7 @@ def restore(settings: ConsoleSettings, source: Path) -> Outcome:
 
     Raises:
         SettingsError: the backup is damaged, a console is set up there already, or the storage is another one.
+        LedgerFailed: the database went away, or its disk refused.
         OSError: a disk refuses.
 
     """
@@ -57,16 +60,21 @@ def restore(settings: ConsoleSettings, source: Path) -> Outcome:
     check_storage(settings.storage_root, manifest.storage)
     check_files(source, manifest)
     prepare_folder(state)
-    with contextlib.closing(_Descriptor(lock_state(state))), _working(state / _WORKING) as folder:
+    with (
+        contextlib.closing(_Descriptor(lock_state(state))),
+        _working(state / _WORKING) as folder,
+        cut_short(_CUT, _NEXT),
+    ):
         _require_empty(settings)  # nobody sets one up any more
         _require_no_other(source / STATE, state)
-        for name in DATABASES:
-            copy_file(source / name, folder / name)
-            upgrade_schema(folder / name, name.removesuffix(".db"))
-        _copy_tree(source / STATE, state)
-        outcome = _prepare(settings, manifest, source, folder)
-        for name in DATABASES:
-            settle_file(folder / name)
+        with _whole_or_nothing(state):
+            for name in DATABASES:
+                copy_file(source / name, folder / name)
+                upgrade_schema(folder / name, name.removesuffix(".db"))
+            _copy_tree(source / STATE, state)
+            outcome = _prepare(settings, manifest, source, folder)
+            for name in DATABASES:
+                settle_file(folder / name)
         for schema in reversed(SCHEMAS):  # the ledger last: until it is there, nothing is set up
             copy_in(folder / f"{schema}.db", locate(settings, schema), schema)
         return outcome
@@ -159,6 +167,19 @@ def _working(folder: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _whole_or_nothing(state: Path) -> Iterator[None]:
+    """Leave nothing new in `state` where it fails. Once databases are filled nobody may do so: the keys open them."""
+    before = set(state.rglob("*"))
+    try:
+        yield
+    except BaseException:
+        for path in sorted(set(state.rglob("*")) - before, reverse=True):
+            with contextlib.suppress(OSError):
+                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        raise
 
 
 def _copy_tree(source: Path, target: Path) -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,19 +10,22 @@ from typing import Final
 
 from starforge import __version__
 from starforge.durable import sync_folder
+from starforge.errors import StarForgeError
 from starforge.said.sentence import say
 from starforge_console.backup.logs import copy_file, copy_logs, find_gaps
 from starforge_console.backup.manifest import DATABASES, LOGS, STATE, Manifest, list_kept
 from starforge_console.errors import SettingsError
 from starforge_console.fleets.install import SCHEMAS, load_install, locate
 from starforge_console.ledger.contents import iterate_log_files, list_without_log
-from starforge_console.ledger.copying import copy_out, settle_file
+from starforge_console.ledger.copying import copy_out, cut_short, settle_file
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.place import Server
 from starforge_console.ledger.retention_runs import BY_BACKUP, Hold, add_hold, end_hold, new_hold_id
 from starforge_console.ledger.revisions import require_current
 from starforge_console.settings.console import ConsoleSettings
 
+_CUT: Final = "the database could not be copied, and nothing is left of this backup"
+_NEXT: Final = "look at its disk, or at the server of FORGE_DATABASE_URL, then take the backup again"
 HELD_S: Final = 24 * 3600.0
 """So long the hold of a backup that was killed stands at most."""
 _LEFT_OUT: Final = frozenset({LOGS, "leader", ".restoring"})
@@ -34,13 +36,14 @@ def take_backup(settings: ConsoleSettings, target: Path) -> Manifest:
     """Write a whole backup to the new folder `target`, or none. The collector removes nothing meanwhile.
 
     Raises:
-        SettingsError: there is something at `target`, or the database cannot be copied.
+        SettingsError: there is something at `target`, or the database cannot be used.
+        LedgerFailed: the database went away, or its disk refused.
         OSError: a disk refuses.
 
     """
     _require_room(settings, target)
     ledger = Database(locate(settings, "ledger"), "ledger")
-    try:
+    with contextlib.closing(ledger), cut_short(_CUT, _NEXT):
         ledger.read_now(lambda c: require_current(c, "ledger"))
         install = load_install(ledger, settings.storage_root)
         partial = target.with_name(f".{target.name}.partial")
@@ -71,10 +74,6 @@ def take_backup(settings: ConsoleSettings, target: Path) -> Manifest:
             partial.rename(target)
             sync_folder(target.parent)
             return manifest
-    except sqlite3.Error as error:
-        raise SettingsError("the database cannot be copied", why=str(error), next_step="look at its disk") from error
-    finally:
-        ledger.close()
 
 
 def _require_room(settings: ConsoleSettings, target: Path) -> None:
@@ -104,7 +103,10 @@ def _holding(ledger: Database, target: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        ledger.write_now(lambda c: end_hold(c, hold.id))
+        # Where the ledger went away the hold ends by itself: a backup that is whole is none the worse for that, and of
+        # one that failed something else is told.
+        with contextlib.suppress(StarForgeError):
+            ledger.write_now(lambda c: end_hold(c, hold.id))
 
 
 @contextlib.contextmanager

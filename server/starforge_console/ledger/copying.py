@@ -26,10 +26,10 @@ from sqlalchemy import (
     text,
 )
 
-from starforge_console.errors import SettingsError
+from starforge_console.errors import LedgerFailed, SettingsError
 from starforge_console.ledger.database import open_file, upgrade_schema
 from starforge_console.ledger.place import Place, Server
-from starforge_console.ledger.postgres import nobody_leads, open_readers, prepare_schema
+from starforge_console.ledger.postgres import first_line, is_cut, nobody_leads, open_readers, prepare_schema
 from starforge_console.ledger.revisions import require_current
 from starforge_console.ledger.schemas import SCHEMAS
 from starforge_console.ledger.tables import events
@@ -46,7 +46,7 @@ def copy_out(places: Mapping[str, Place], folder: Path) -> None:
 
     Raises:
         SettingsError: a schema is not this release's.
-        sqlite3.Error, OSError: a disk refuses.
+        OSError, or what `cut_short` takes: a disk refuses, or the server went away.
 
     """
     with contextlib.ExitStack() as stack:
@@ -71,6 +71,7 @@ def copy_in(file: Path, place: Place, schema: str) -> None:
 
     Raises:
         SettingsError: a console leads there, or the server cannot be used.
+        OSError, or what `cut_short` takes: a disk refuses, or the server went away.
 
     """
     if not isinstance(place, Server):
@@ -90,6 +91,17 @@ def copy_in(file: Path, place: Place, schema: str) -> None:
             _set_sequences(source.connection, target, metadata)
     finally:
         writing.dispose()
+
+
+@contextlib.contextmanager
+def cut_short(what: str, next_step: str) -> Iterator[None]:
+    """Say of a disk that is full, or of a server that goes away in the middle, what it takes. Raises LedgerFailed."""
+    try:
+        yield
+    except Exception as error:
+        if not is_cut(error):
+            raise
+        raise LedgerFailed(what, why=first_line(error), next_step=next_step) from error
 
 
 def settle_file(file: Path) -> None:

@@ -186,6 +186,20 @@ def is_refused(error: BaseException) -> bool:
     return isinstance(error, OperationalError) and getattr(error.orig, "sqlite_errorcode", None) != wrong
 
 
+def is_cut(error: BaseException) -> bool:
+    """Whether a disk or a server, of either kind, gave up under whoever worked with it: nothing of ours is wrong."""
+    from sqlalchemy.exc import DatabaseError, InterfaceError, InternalError  # noqa: PLC0415 - beside the driver
+
+    kinds = (sqlite3.Error, InterfaceError, InternalError)
+    if is_refused(error) or isinstance(error, kinds) or type(error) is DatabaseError:  # a file that is none, or damaged
+        return True
+    try:
+        import psycopg  # noqa: PLC0415 - installed only where PostgreSQL is used
+    except ImportError:
+        return False
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+
 def is_repeatable(error: BaseException) -> bool:
     """Whether the transaction that failed so left nothing behind and may be run again."""
     return getattr(getattr(error, "orig", error), "sqlstate", None) in _REPEATABLE

@@ -17,6 +17,7 @@ from server.tests.ingest.builders import Site, event_line, metrics_line, words_o
 from server.tests.ledger.builders import submit
 from starforge.contract.canonical import digest_bytes
 from starforge_console.assembly.layout import StorageLayout
+from starforge_console.backup.taking import take_backup
 from starforge_console.fleets.install import locate, prepare_install, prepare_state
 from starforge_console.ingest.bounds import Bounds
 from starforge_console.ingest.masking import Masker
@@ -144,3 +145,15 @@ async def fill(install: Install, attempts: int = 2, rounds: int = 12) -> None:
     await asyncio.gather(*(install.report(rounds) for _ in range(attempts)))
     digest = digest_bytes(WORKSPACE)
     await install.ledger.write(lambda c: c.execute(jobs.update().values(workspace=digest)))
+
+
+def prepare(folder: Path, kind: str = "sqlite") -> Path:
+    """A backup of a console that has some of everything."""
+
+    async def work() -> None:
+        async with open_install(build_settings(folder, "state", kind)) as install:
+            await fill(install)
+            await asyncio.to_thread(take_backup, install.settings, folder / "backup")
+
+    asyncio.run(work())
+    return folder / "backup"

@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from server.tests.backup.support import KINDS, WORKSPACE, Install, build_settings, fill, open_install, read_rows
+from server.tests.backup.support import (
+    KINDS,
+    WORKSPACE,
+    Install,
+    build_settings,
+    fill,
+    open_install,
+    prepare,
+    read_rows,
+)
 from server.tests.ledger.builders import submit
 from starforge.contract.canonical import digest_bytes
 from starforge_console.assembly.layout import StorageLayout
@@ -26,18 +35,6 @@ from starforge_console.ledger.maintenance import BY_RESTORE, find_maintenance
 from starforge_console.ledger.restored import find_restored
 from starforge_console.ledger.retention_runs import Hold, add_hold, find_hold, list_holds
 from starforge_console.ledger.views import list_events
-
-
-def prepare(folder: Path, kind: str = "sqlite") -> Path:
-    """A backup of a console that has some of everything."""
-
-    async def work() -> None:
-        async with open_install(build_settings(folder, "state", kind)) as install:
-            await fill(install)
-            await asyncio.to_thread(take_backup, install.settings, folder / "backup")
-
-    asyncio.run(work())
-    return folder / "backup"
 
 
 @pytest.mark.parametrize("target", KINDS)

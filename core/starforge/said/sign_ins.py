@@ -19,6 +19,8 @@ SIGN_INS: Final = {
     "fault.last_admin": "{name} stays an active administrator",
     "fault.last_admin_why": "there is no other active administrator: nobody could change that again",
     "fault.last_admin_next": "make somebody else an administrator first",
+    "fault.other_role": "{name} is {role}, and no administrator",
+    "fault.other_role_next": "'starforge-console user link {name}' prints a sign-in link for any user",
     "fault.inactive": "user {name} may not sign in",
     "fault.inactive_next": "let them sign in again first",
     "fault.deactivated": "the user {name} is deactivated",

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from starforge.contract.launch import Secret
-from starforge.errors import InputError, NotFound
+from starforge.errors import Conflict, InputError, NotFound
 from starforge.said.sentence import Said, say
 from starforge_console.accounts.tokens import MADE_HERE, make_personal_token, make_sign_in_code, parse_scopes
 from starforge_console.domain.nearest import say_nearest
@@ -78,6 +78,18 @@ def load_named(ledger: Database, name: str) -> User:
         if user.name == name:
             return user
     raise NotFound(say("fault.no_user", name=repr(name)), next_step=say_nearest(name, [user.name for user in users]))
+
+
+def load_admin(ledger: Database, name: str) -> User:
+    """The active administrator of that name. Raises NotFound, and Conflict for anybody else."""
+    user = load_named(ledger, name)
+    if user.role != ADMIN:
+        raise Conflict(
+            say("fault.other_role", name=name, role=user.role), next_step=say("fault.other_role_next", name=name)
+        )
+    if not user.active:
+        raise Conflict(say("fault.inactive", name=name), next_step=say("fault.inactive_next"))
+    return user
 
 
 def issue_token(ledger: Database, user: User, scopes: Sequence[str], days: float, now: float) -> Secret:

@@ -33,14 +33,14 @@ def version() -> None:
 
 
 @main.command()
-@click.option("--admin", default="admin", show_default=True, help="Name of the first administrator.")
+@click.option("--admin", help="Name of the first administrator, otherwise admin; or of the one whom a new link is for.")
 @click.option("--new-link", is_flag=True, help="Print a new sign-in link for the administrator.")
-def init(admin: str, *, new_link: bool) -> None:
+def init(admin: str | None, *, new_link: bool) -> None:
     """Set the console up, once, and print a sign-in link for the first administrator.
 
     The link works once, within an hour. Everything that is there already stays as it is; the console may be running.
     """
-    from starforge_console.accounts.users import ADMIN, create_user, find_first_admin, issue_sign_in_code  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.accounts.users import ADMIN, create_user, find_first_admin, issue_sign_in_code, load_admin  # noqa: PLC0415 - a help text needs none of it
     from starforge_console.fleets.install import prepare_install, prepare_state  # noqa: PLC0415 - the same
     from starforge_console.fleets.readiness import check_host, find_obstacles  # noqa: PLC0415 - the same
 
@@ -56,7 +56,10 @@ def init(admin: str, *, new_link: bool) -> None:
         if first is not None and not new_link:
             say(f"it was set up before, with {first.name} as its administrator; --new-link prints a new sign-in link")
             return
-        user = first or create_user(ledger, admin, ADMIN, time.time())
+        if first is None:
+            user = create_user(ledger, admin or ADMIN, ADMIN, time.time())
+        else:
+            user = first if admin is None else load_admin(ledger, admin)
         code = issue_sign_in_code(ledger, user, time.time())
     say("next: starforge-console serve")
     say(f"then sign in as {user.name} with this link, which works once, within an hour:")

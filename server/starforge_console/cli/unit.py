@@ -1,6 +1,7 @@
 """`starforge-console unit`: the systemd unit that fits this machine's settings."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,11 @@ SETTINGS_FILE: Final = Path("/etc/starforge/console.env")
 _STATE_ROOT: Final = Path("/var/lib")
 _RUN: Final = Path("/run")
 _HOMES: Final = (Path("/home"), Path("/root"), Path("/run/user"))
-_SIGNS: Final = "\"'\\:"
+_SIGNS: Final = "\"'\\:$"
+"""What systemd would read as something else, in one place of the unit or another."""
+_FIRST_FREE_PORT: Final = 1024
+_CAPABILITIES: Final = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH", "CAP_FOWNER", "CAP_KILL")
+_LOW_PORTS: Final = "CAP_NET_BIND_SERVICE"
 _TEMPLATE: Final = """\
 [Unit]
 Description=StarForge console
@@ -44,8 +49,8 @@ ProtectHome={homes}
 PrivateTmp=yes
 {devices}
 # Files of jobs belong to other users: it gives them away, and reads and removes what they left.
-CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_KILL
-AmbientCapabilities=
+CapabilityBoundingSet={bounding}
+AmbientCapabilities={ambient}
 NoNewPrivileges=yes
 RestrictSUIDSGID=yes
 # The engine's socket, and addresses of people, machines, registries and hubs.
@@ -78,6 +83,7 @@ class Served:
 
     Attributes:
         has_gpus: The console itself asks the driver of this machine's GPUs.
+        ports: Those that it listens on.
 
     """
 
@@ -87,6 +93,7 @@ class Served:
     storage: Path
     secrets: Path
     has_gpus: bool
+    ports: Sequence[int] = ()
 
 
 @click.command()
@@ -105,7 +112,7 @@ def unit(settings_file: Path) -> None:
     """
     from starforge.containers.settings import GpuRuntime  # noqa: PLC0415 - a help text needs none of it
     from starforge.errors import InputError  # noqa: PLC0415 - the same
-    from starforge_console.settings.console import FleetKind  # noqa: PLC0415 - the same
+    from starforge_console.settings.console import FleetKind, port_of  # noqa: PLC0415 - the same
 
     settings = read_settings()
     is_local = settings.local.default_fleet_kind is FleetKind.LOCAL
@@ -116,12 +123,15 @@ def unit(settings_file: Path) -> None:
         storage=settings.storage_root,
         secrets=settings.paths.secrets_dir,
         has_gpus=is_local and settings.local.gpu_runtime is not GpuRuntime.NONE,
+        ports=[port_of(address) for address in (settings.http.listen, settings.http.ingest_listen)],
     )
     for path in (served.program, served.settings, served.state, served.storage, served.secrets):
-        if not path.is_absolute() or any(sign.isspace() or sign in _SIGNS for sign in str(path)):
+        text = str(path)
+        if not path.is_absolute() or not text.isprintable() or any(one.isspace() or one in _SIGNS for one in text):
             raise InputError(
-                f"{str(path)!r} cannot stand in a unit",
-                next_step="name an absolute path without blanks, quotes or colons",
+                f"{text!r} cannot stand in a unit",
+                why="systemd would read it as something else",
+                next_step="name an absolute path without blanks, quotes, colons, backslashes, dollar and control signs",
             )
     click.echo(build_unit(served), nl=False)
 
@@ -140,6 +150,7 @@ def build_unit(served: Served) -> str:
         )
     else:
         writable.append(served.secrets)
+    low = [_LOW_PORTS] if any(0 < port < _FIRST_FREE_PORT for port in served.ports) else []
     at_home = any(path.is_relative_to(home) for path in (served.program, *writable) for home in _HOMES)
     return _TEMPLATE.format(
         program=_escape(served.program),
@@ -147,6 +158,8 @@ def build_unit(served: Served) -> str:
         folders=folders,
         writable="".join(f"ReadWritePaths={_escape(path)}\n" for path in writable),
         homes="read-only" if at_home else "yes",
+        bounding=" ".join([*_CAPABILITIES, *low]),
+        ambient=" ".join(low),
         devices=(
             "# No PrivateDevices: nvidia-smi asks the driver through its devices."
             if served.has_gpus

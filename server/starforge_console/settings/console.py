@@ -81,6 +81,11 @@ class PathSettings(DatabaseSettings):
     )
 
 
+def port_of(address: str) -> int:
+    """The port of a HOST:PORT."""
+    return int(address.rpartition(":")[2])
+
+
 class HttpSettings(Group):
     """Where the console listens, and under which addresses others reach it."""
 

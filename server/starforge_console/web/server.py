@@ -13,8 +13,9 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from starforge_console.errors import SettingsError
-from starforge_console.settings.console import HttpSettings
+from starforge_console.settings.console import HttpSettings, port_of
 from starforge_console.web.protocol import BoundedProtocol
+from starforge_console.web.proxied import Proxied
 
 BACKLOG: Final = 2048
 KEEP_ALIVE_S: Final = 75
@@ -106,15 +107,14 @@ async def _first_of(event: Coroutine[Any, Any, object], running: Sequence[asynci
 def _configure(app: ASGIApp, trusted_proxies: str = "") -> uvicorn.Config:
     """Without a proxy that was named, nobody's word about another address counts, not even this machine's own."""
     return uvicorn.Config(
-        app,
+        Proxied(app, trusted_proxies) if trusted_proxies else app,
         http=BoundedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=bool(trusted_proxies),
-        forwarded_allow_ips=trusted_proxies,
+        proxy_headers=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=SHUTDOWN_LIMIT_S,
@@ -123,11 +123,10 @@ def _configure(app: ASGIApp, trusted_proxies: str = "") -> uvicorn.Config:
 
 @contextmanager
 def _listener(setting: str, address: str) -> Iterator[socket.socket]:
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
+    host = address.rpartition(":")[0].strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, int(port)), family=family, backlog=BACKLOG)
+        listener = socket.create_server((host, port_of(address)), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
         raise SettingsError(
             f"{setting} {address} cannot be listened on",

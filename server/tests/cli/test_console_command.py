@@ -85,10 +85,35 @@ def test_init_again_says_so_and_prints_no_link(command: Command) -> None:
 
 def test_a_new_link_is_for_the_administrator_who_is_there(command: Command) -> None:
     first = command("init", "--admin", "ann").stdout
-    done = command("init", "--new-link", "--admin", "bob")
+    done = command("init", "--new-link")
     assert LINK.fullmatch(done.stdout)
     assert done.stdout != first
     assert "sign in as ann" in done.stderr
+
+
+def test_a_new_link_is_for_the_administrator_who_is_named(command: Command) -> None:
+    command("init", "--admin", "ann")
+    command("user", "add", "bob", "--role", "admin")
+    done = command("init", "--new-link", "--admin", "bob")
+    assert (bool(LINK.fullmatch(done.stdout)), "sign in as bob" in done.stderr) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nobody", "there is no user 'nobody'"),
+        ("eve", "eve is member, and no administrator"),
+        ("old", "user old may not sign in"),
+    ],
+)
+def test_nobody_else_is_given_a_link_in_the_place_of_who_is_named(command: Command, name: str, said: str) -> None:
+    command("init", "--admin", "ann")
+    command("user", "add", "eve")
+    command("user", "add", "old", "--role", "admin")
+    command("user", "set", "old", "--inactive")
+    done = command("init", "--new-link", "--admin", name)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert said in done.stderr
 
 
 def test_a_token_is_printed_alone(command: Command) -> None:

@@ -60,6 +60,27 @@ def test_a_percent_sign_is_no_word_of_systemds() -> None:
     assert "ReadWritePaths=/srv/100%%" in build(storage=Path("/srv/100%"))
 
 
+@pytest.mark.parametrize("ports", [(443, 7081), (7080, 80), (1023, 1)])
+def test_low_ports_are_listened_on_with_the_one_capability_that_they_take(ports: tuple[int, ...]) -> None:
+    lines = build(ports=ports)
+    assert "AmbientCapabilities=CAP_NET_BIND_SERVICE" in lines
+    (bounding,) = (line for line in lines if line.startswith("CapabilityBoundingSet="))
+    assert bounding.endswith(" CAP_NET_BIND_SERVICE")
+
+
+@pytest.mark.parametrize("ports", [(), (7080, 7081), (1024, 0)])
+def test_other_ports_take_none(ports: tuple[int, ...]) -> None:
+    lines = build(ports=ports)
+    assert "AmbientCapabilities=" in lines
+    assert not any("CAP_NET_BIND_SERVICE" in line for line in lines)
+
+
+def test_the_ports_are_those_of_the_settings() -> None:
+    assert "CAP_NET_BIND_SERVICE" in print_unit(FORGE_LISTEN="0.0.0.0:443").stdout
+    assert "CAP_NET_BIND_SERVICE" in print_unit(FORGE_INGEST_LISTEN="[::]:80").stdout
+    assert "CAP_NET_BIND_SERVICE" not in print_unit().stdout
+
+
 def test_the_command_prints_the_unit_of_its_settings() -> None:
     done = print_unit("--settings-file", "/etc/forge.env", FORGE_GPU_RUNTIME="none")
     assert done.exit_code == 0, done.stderr
@@ -74,8 +95,11 @@ def test_machines_that_joined_ask_their_own_drivers() -> None:
     assert "PrivateDevices=yes" in print_unit(FORGE_GPU_RUNTIME="nvidia", FORGE_DEFAULT_FLEET_KIND="node").stdout
 
 
-@pytest.mark.parametrize("path", ["/srv/two words", '/srv/"', "/srv/a:b"])
+@pytest.mark.parametrize(
+    "path", ["/srv/two words", '/srv/"', "/srv/a:b", "/srv/it's", "/srv/$HOME", "/srv/a\\b", "/srv/\x1b", "/srv/\u2028"]
+)
 def test_a_path_that_a_unit_cannot_hold_is_refused(path: str) -> None:
     done = print_unit(FORGE_STORAGE_ROOT=path)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "cannot stand in a unit" in done.stderr
+    assert f"{path!r} cannot stand in a unit" in done.stderr
+    assert "dollar" in done.stderr

@@ -67,6 +67,19 @@ def test_a_proxy_that_is_named_is_believed(console: ConsoleUnderTest) -> None:
         assert _guess(client, "203.0.113.2").status_code == 401
 
 
+@pytest.mark.parametrize("told", ["unknown", "_hidden", "<b>somebody</b>", "2001:db8::zz", "999.0.0.1"])
+def test_what_a_proxy_says_that_is_no_address_is_nobodys(console: ConsoleUnderTest, told: str) -> None:
+    with serving(console, HttpSettings(trusted_proxies="127.0.0.1")) as served, served.client() as client:
+        slowed = _guess_until_slowed_down(client, told)
+    assert slowed.json()["title"] == "too many failed sign-ins from 127.0.0.1"
+
+
+def test_a_proxy_may_say_an_address_of_ipv6(console: ConsoleUnderTest) -> None:
+    with serving(console, HttpSettings(trusted_proxies="127.0.0.1")) as served, served.client() as client:
+        slowed = _guess_until_slowed_down(client, "made up, 2001:db8::7")
+    assert slowed.json()["title"] == "too many failed sign-ins from 2001:db8::7"
+
+
 @pytest.mark.parametrize("proxies", ["*", "everybody", "127.0.0.1;::1"])
 def test_not_everybody_can_be_trusted(proxies: str) -> None:
     with pytest.raises(ValueError, match="trusted_proxies"):

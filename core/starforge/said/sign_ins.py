@@ -5,6 +5,9 @@ from typing import Final
 SIGN_INS: Final = {
     "fault.many_failures": "too many failed sign-ins from {peer}",
     "fault.many_failures_next": "wait, then repeat with a token that is valid",
+    "fault.many_acts": "{user} signed in, or made tokens, too often of late",
+    "fault.many_acts_why": "each time stands in the audit log for good, and nobody is to fill it",
+    "fault.many_acts_next": "wait a minute, then repeat; end a token that somebody else may use",
     "fault.no_such_code": "no sign-in shows this code now",
     "fault.no_such_code_why": "it is mistyped, was used, or is older than 10 minutes",
     "fault.no_such_code_next": "look at the terminal again, or run 'sf login' again",

@@ -8,6 +8,7 @@ from typing import Final
 from starforge.contract.launch import Secret
 from starforge.errors import CodeExpired, InputError, NotFound, SignInDenied, SignInPending, SlowDown
 from starforge.said.sentence import say
+from starforge_console.accounts.pace import Pace
 from starforge_console.accounts.throttle import Throttle
 from starforge_console.accounts.tokens import DAY_S, Issued, find_cut, make_personal_token
 from starforge_console.accounts.users import tell_token
@@ -65,6 +66,7 @@ class DeviceSignIn:
         self._clock = clock
         self._guesses = Throttle()
         self._beginnings = Throttle()
+        self._decisions = Pace(clock.monotonic)
         self._polls: OrderedDict[str, _Poll] = OrderedDict()
 
     async def begin(self, client: str, peer: str) -> Begun:
@@ -112,7 +114,7 @@ class DeviceSignIn:
         Raises:
             NotFound: no sign-in shows this code now.
             InputError: the scopes are more than the account's own.
-            Busy: the account guessed too often of late.
+            Busy: the account guessed, or decided, too often of late.
 
         """
         if not scopes <= account.scopes:
@@ -169,6 +171,7 @@ class DeviceSignIn:
         found = await self._ledger.read(lambda c: find_request(c, user_hash, now))
         if found is None:
             raise self._no_such_code(account)
+        self._decisions.take(account)
         client, peer = found.client, found.peer
         told = (
             say("did.device_denied", client=client, peer=peer)

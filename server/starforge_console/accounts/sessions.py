@@ -10,6 +10,7 @@ from starforge.contract.launch import Secret
 from starforge.errors import Busy, SignInRequired
 from starforge.said.sentence import Said, say
 from starforge_console.accounts.failures import FailureLog
+from starforge_console.accounts.pace import Pace
 from starforge_console.accounts.sign_in import Accounts, check_administrator, refuse_owner
 from starforge_console.accounts.tokens import SIGN_IN, Issued, make_personal_token
 from starforge_console.accounts.users import tell_token
@@ -68,6 +69,8 @@ class Sessions:
         self._clock = clock
         self._accounts = accounts
         self._failures = FailureLog(ledger, clock)
+        self._sign_ins = Pace(clock.monotonic)
+        self._makings = Pace(clock.monotonic)
 
     async def open_with_token(self, token: str, caller: Caller) -> Opened:
         """A session that may do what the personal `token` may, and ends with it.
@@ -76,7 +79,7 @@ class Sessions:
             SignInRequired: this is no personal token.
             TokenRefused: it is unknown, expired or revoked.
             Forbidden: its user was deactivated.
-            Busy: the same as TokenRefused, and `peer` failed too often of late.
+            Busy: the same as TokenRefused, and `peer` failed too often of late; or its user signed in too often.
 
         """
         try:
@@ -84,6 +87,7 @@ class Sessions:
         except (Busy, SignInRequired):
             await self._failures.note(say("way.token"), caller.peer)
             raise
+        self._sign_ins.take(account)
         return await self._open(account, say("way.token"), caller)
 
     async def open_with_code(self, code: str, caller: Caller) -> tuple[Opened, Issued]:
@@ -104,7 +108,10 @@ class Sessions:
         return await self._open(account, say("way.link"), caller), issued
 
     async def open_for(self, user: User, way: Said, caller: Caller, longest_s: float) -> Opened:
-        """A session of a user whom somebody else vouched for; it lives `longest_s` at most, however it is used."""
+        """A session of a user whom somebody else vouched for; it lives `longest_s` at most, however it is used.
+
+        Raises Busy where the user signed in too often of late.
+        """
         now = self._clock.now()
         account = Account(
             user_id=user.id,
@@ -114,6 +121,7 @@ class Sessions:
             scopes=scopes_of_role(user.role),
             expires_at=now + longest_s,
         )
+        self._sign_ins.take(account)
         return await self._open(account, way, caller, ends_at=now + longest_s)
 
     async def note_failure(self, way: Said, caller: Caller) -> None:
@@ -163,10 +171,11 @@ class Sessions:
     async def make_token(self, account: Account, scopes: frozenset[str], label: str, days: float) -> Issued:
         """A new personal token of the account's user, which ends at the latest with what they signed in with.
 
-        Raises InputError for a life outside of (0, 3650] days.
+        Raises InputError for a life outside of (0, 3650] days, and Busy where the user made too many of late.
         """
         now = self._clock.now()
         issued = make_personal_token(account.user_id, scopes, label, now, days, bound=account.bound)
+        self._makings.take(account)
         adding = audited(
             lambda c: add_token(c, issued.kept, now),
             lambda token: tell_token(token, account.user, scopes, issued.days),

@@ -23,18 +23,26 @@ class _Peer:
 class Throttle:
     """Failures by peer, in bounded memory: of too many peers the one that failed longest ago is forgotten."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int = FAILURES_AT_ONCE, recovery_s: float = RECOVERY_S) -> None:
+        """Let each peer have `at_once`, and one more after every `recovery_s` seconds."""
+        self._at_once = at_once
+        self._recovery_s = recovery_s
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
 
     def check(self, peer: str, monotonic: float) -> None:
         """Raises Busy while `peer` has no failure left."""
-        spent = self._spent(peer, monotonic)
-        if spent >= FAILURES_AT_ONCE:
+        wait_s = self.find_wait(peer, monotonic)
+        if wait_s:
             raise Busy(
                 say("fault.many_failures", peer=peer),
-                retry_after_s=(spent - FAILURES_AT_ONCE + 1) * RECOVERY_S,
+                retry_after_s=wait_s,
                 next_step=say("fault.many_failures_next"),
             )
+
+    def find_wait(self, peer: str, monotonic: float) -> float:
+        """After how many seconds `peer` has one left again; 0 where it has one now."""
+        spent = self._spent(peer, monotonic)
+        return 0.0 if spent < self._at_once else (spent - self._at_once + 1) * self._recovery_s
 
     def count_failure(self, peer: str, monotonic: float) -> None:
         """One more failure of `peer`."""
@@ -46,4 +54,4 @@ class Throttle:
 
     def _spent(self, peer: str, monotonic: float) -> float:
         known = self._peers.get(find_source(peer))
-        return 0.0 if known is None else max(0.0, known.spent - (monotonic - known.at) / RECOVERY_S)
+        return 0.0 if known is None else max(0.0, known.spent - (monotonic - known.at) / self._recovery_s)

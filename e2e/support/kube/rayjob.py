@@ -62,6 +62,7 @@ _CONTAINER: Final = obj(
     env=list_of(_ENV, "name"),
     image=STRING,
     imagePullPolicy=STRING,
+    lifecycle=obj(preStop=obj(exec=obj(command=list_of(STRING)))),
     name=STRING,
     ports=list_of(_PORT, "containerPort", "protocol"),
     resources=_RESOURCES,

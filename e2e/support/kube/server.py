@@ -12,12 +12,21 @@ from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from e2e.support.kube.faults import Faults, build_forbidden
-from e2e.support.kube.kinds import parse_path
+from e2e.support.kube.kinds import RAYCLUSTERS, RAYJOBS, parse_path
 from e2e.support.kube.serving import Backend, Reply, Request, Watch
 from e2e.support.kube.status import Document, Json, Refusal, build_status
 
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _VERSION: Final = {"major": "1", "minor": "36", "gitVersion": "v1.36.4"}
+_DISCOVERY: Final = {
+    "kind": "APIResourceList",
+    "apiVersion": "v1",
+    "groupVersion": "ray.io/v1",
+    "resources": [
+        {"name": kind.plural, "singularName": "", "namespaced": True, "kind": kind.kind}
+        for kind in (RAYJOBS, RAYCLUSTERS)
+    ],
+}
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -173,6 +182,8 @@ class _Handler(BaseHTTPRequestHandler):
             return Reply(200, _VERSION)
         if request.path in {"/readyz", "/livez", "/healthz"}:
             return Reply(200, b"ok")
+        if request.path == "/apis/ray.io/v1":
+            return Reply(200, _DISCOVERY)
         if request.path == _REVIEWS:
             return Reply(201, self._review(request.load()))
         self._refuse_forbidden(request, user)

@@ -10,11 +10,11 @@ from e2e.support.kube.kinds import PODS, RAYCLUSTERS, RAYJOBS, Kind
 from e2e.support.kube.lab import CLAIM, NAMESPACE, KubeLab
 from e2e.support.kube.status import Document
 
-WAITS = "until [ -s /work/code ]; do sleep 0.02; done; exit $(cat /work/code)\n"
+WAITS = "until [ -s /held/code ]; do sleep 0.02; done; exit $(cat /held/code)\n"
 
 
 class HandJob:
-    """A RayJob whose head runs a script of the folder `name` of the storage, which it sees as /work."""
+    """A RayJob whose head runs a script of the folder `name` of the storage, which it sees as /held."""
 
     def __init__(self, lab: KubeLab, storage: Path, name: str, script: str = WAITS) -> None:
         self.lab = lab
@@ -26,7 +26,7 @@ class HandJob:
 
     def create(self, *, image: str = HOST_IMAGE, gpus: int = 1, needs: str = "", **spec: Any) -> None:
         """Hand it in."""
-        mounts = [{"name": "storage", "mountPath": "/work", "subPath": self.name}]
+        mounts = [{"name": "storage", "mountPath": "/held", "subPath": self.name}]
         volumes: list[Document] = [{"name": "storage", "persistentVolumeClaim": {"claimName": CLAIM}}]
         if needs:  # the name of a Secret
             mounts.append({"name": "secret", "mountPath": "/run/secrets"})
@@ -49,7 +49,7 @@ class HandJob:
             "kind": "RayJob",
             "metadata": {"name": self.name, "namespace": NAMESPACE},
             "spec": {
-                "entrypoint": "bash /work/entry.sh",
+                "entrypoint": "bash /held/entry.sh",
                 "shutdownAfterJobFinishes": True,
                 "rayClusterSpec": {"headGroupSpec": {"template": {"spec": pod}}},
             }

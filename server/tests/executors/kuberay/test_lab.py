@@ -41,7 +41,7 @@ def job(lab: KubeLab, storage: Path) -> HandJob:
 
 
 def test_the_entrypoint_runs_in_the_heads_container_as_the_pod_says(lab: KubeLab, storage: Path) -> None:
-    job = HandJob(lab, storage, "one", "echo $POD_UID $WORD $(id -u):$(id -g) >/work/said; exit 0")
+    job = HandJob(lab, storage, "one", "echo $POD_UID $WORD $(id -u):$(id -g) >/held/said; exit 0")
     job.create()
     job.wait(jobDeploymentStatus="Complete", jobStatus="SUCCEEDED")
     pods = {event.after["metadata"]["uid"] for event in lab.api.store.history if event.kind is PODS and event.after}
@@ -102,7 +102,7 @@ def test_an_image_that_is_denied_keeps_the_job_from_starting(job: HandJob, lab: 
 
 
 def test_a_pod_waits_for_its_secret(lab: KubeLab, storage: Path) -> None:
-    job = HandJob(lab, storage, "one", "cat /run/secrets/TOKEN >/work/read; exit 0")
+    job = HandJob(lab, storage, "one", "cat /run/secrets/TOKEN >/held/read; exit 0")
     job.create(needs="one")
     job.wait_until(lambda: bool(lab.inside.list(PODS)), "a pod")
     secret = {"metadata": {"name": "one", "namespace": NAMESPACE}, "stringData": {"TOKEN": "abc"}}

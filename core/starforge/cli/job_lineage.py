@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from starforge.cli.output import describe_time, has_colour, note, paint
-from starforge.contract.api import DifferenceView, GivenSecretView, JobDetail
+from starforge.contract.api import AttemptView, DifferenceView, GivenSecretView, JobDetail
 from starforge.logtext import clean, clean_line
 from starforge.wording import count_of, describe_bytes
 
@@ -44,10 +44,14 @@ def list_lineage(detail: JobDetail) -> Iterator[tuple[str, str]]:
             ("capsule", attempt.capsule_digest),
             ("runner", attempt.runner_digest),
         )
-        told = ", ".join(f"{name} {digest}" for name, digest in ran if digest)
+        told = ", ".join([*_list_bare(attempt), *(f"{name} {digest}" for name, digest in ran if digest)])
         yield f"attempt {attempt.number}", told or "not assembled yet"
         if attempt.secrets:
             yield "  secrets", describe_given(attempt.secrets)
+
+
+def _list_bare(attempt: AttemptView) -> list[str]:
+    return ["without a container, and without the image"] if attempt.is_bare else []
 
 
 def describe_given(secrets: Sequence[GivenSecretView]) -> str:

@@ -215,6 +215,9 @@ class AttemptView(Answer):
     series: tuple[str, ...] = Field(default=(), description="of these GPUs, each once; empty: not known of each")
     image_id: str | None = None
     image_digest: str | None = Field(default=None, description="what ran, at the image's own registry")
+    is_bare: bool | None = Field(
+        default=None, description="whether it ran without a container, and so without its image; None: not known"
+    )
     capsule_digest: str | None = Field(default=None, description="None: it was never assembled")
     runner_digest: str | None = None
     dequeued_at: float

@@ -28,11 +28,12 @@ from starforge.contract.observation import NoSignal, Observation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a kind of backend can do at all; admission reads it."""
+    """What a fleet's backend can do at all; admission reads it. One without `containers` uses no job's image."""
 
     multi_node: bool
     pools: bool
     live_logs: bool
+    containers: bool = True
 
 
 class GpuState(StrEnum):
@@ -151,7 +152,7 @@ class Executor(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this kind can do at all."""
+        """What its backend can do at all."""
 
     async def capacity(self) -> FleetView | NoSignal:
         """What the fleet's machines offer now."""

@@ -32,6 +32,10 @@ ADMISSION: Final = {
     "admission.image_unasked": "{registry} could not be asked for {image}",
     "admission.image_moves": "{what} ({why}): each attempt runs what the tag means by then",
     "admission.image_doubted": "{what} ({why}): it may not exist",
+    "admission.image_unused": (
+        "fleet {fleet} runs jobs without a container: {image} is not used there, and the job finds what its machines"
+        " have"
+    ),
     "admission.hub_later": "{what} ({why}): it is fetched once that can be asked",
 }
 """By code."""

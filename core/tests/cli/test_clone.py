@@ -275,7 +275,11 @@ def test_where_a_job_came_from_is_shown_whole_and_so_is_its_difference(
     job = submit(sf, "--profile", "cpu", "--allow-dirty")
     digests = {"image_id": "sha256:" + "1" * 64, "capsule_digest": "sha256:" + "2" * 64}
     ran = AttemptView(number=1, id="a", dequeued_at=1.0, runner_digest="sha256:" + "3" * 64, **digests)
-    state.jobs[job].attempts = [ran, AttemptView(number=2, id="b", dequeued_at=2.0)]
+    state.jobs[job].attempts = [
+        ran,
+        AttemptView(number=2, id="b", dequeued_at=2.0),
+        AttemptView(number=3, id="c", dequeued_at=3.0, is_bare=True),
+    ]
     shown = sf("job", "show", job, "--lineage").out
     spec = state.jobs[job].request.spec
     for whole in (
@@ -289,6 +293,7 @@ def test_where_a_job_came_from_is_shown_whole_and_so_is_its_difference(
         digest_of(spec),
         *("sha256:" + digit * 64 for digit in "123"),
         "attempt 2   not assembled yet",
+        "attempt 3   without a container, and without the image",
     ):
         assert whole in shown
     assert "secret" not in shown

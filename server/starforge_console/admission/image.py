@@ -4,6 +4,9 @@ A registry that cannot be asked is an answer of its own: refused, or admitted wi
 says.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from starforge.contract.api import RefusalView
 from starforge.errors import SpecError
 from starforge.said.sentence import say
@@ -36,7 +39,8 @@ class ImageGate:
         pattern = find_match(image, snapshot.images)
         if pattern is None:
             return Verdict(refusals=(self._refuse_unlisted(text, snapshot),))
-        return self._check_registry(text, pattern.text, snapshot)
+        verdict = self._check_registry(text, pattern.text, snapshot)
+        return replace(verdict, warnings=(*verdict.warnings, *_warn_of_bare(submission, snapshot)))
 
     def _check_registry(self, text: str, pattern: str, snapshot: Snapshot) -> Verdict:
         question, answer = find_question(text), snapshot.image
@@ -87,3 +91,12 @@ class ImageGate:
         return RefusalView(
             code="image_malformed", gate=self.name, what=error.what, why=error.why, next_step=error.next_step
         )
+
+
+def _warn_of_bare(submission: Submission, snapshot: Snapshot) -> Iterator[str]:
+    """What is to be known of the fleets that may run the job and use no image."""
+    spec = submission.spec.spec
+    for state in snapshot.fleets:
+        is_asked = spec.placement.fleet in {None, state.fleet.name}
+        if is_asked and state.capabilities is not None and not state.capabilities.containers:
+            yield say("admission.image_unused", fleet=state.fleet.name, image=spec.framework.image)

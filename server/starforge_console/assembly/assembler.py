@@ -41,7 +41,7 @@ from starforge_console.ledger.fleets import Fleet
 from starforge_console.ledger.image_pins import load_image_pins
 from starforge_console.ledger.inputs import load_inputs
 from starforge_console.ledger.jobs import load_owner, load_spec
-from starforge_console.ledger.lineages import note_assembled
+from starforge_console.ledger.lineages import Assembled, note_assembled
 from starforge_console.ledger.secrets import keep_given
 
 _NOTHING: Final = digest_bytes(b"")
@@ -130,8 +130,8 @@ class Assembler:
         given = await self._settings.secrets.open_for(job.attempt.id, spec.spec.secrets)
         image = await self._settings.images.choose(spec.spec.framework.image, pins)
         request, runner = await asyncio.to_thread(self._prepare, _Kept(spec, owner, inputs, lost), job)
-        capsule = request.capsule_digest
-        await self._ledger.write(lambda c: note_assembled(c, request.attempt, capsule, runner))
+        made = Assembled(capsule=request.capsule_digest, runner=runner, is_bare=self._is_bare(job.attempt.target.fleet))
+        await self._ledger.write(lambda c: note_assembled(c, request.attempt, made))
         if given.sealed:
             await self._ledger.write(lambda c: keep_given(c, given.to, given.sealed, given.at))
         secrets = {**given.opened, **request.secrets}
@@ -231,8 +231,11 @@ class Assembler:
             ingest=Ingest(settings.ingest_url, settings.ingest_ca),
             usage_period_s=settings.usage_period_s,
             out=settings.storage.outputs(JobId(job_of(attempt)), number_of(attempt)),
-            is_bare=fleet.kind in settings.bare_kinds,
+            is_bare=self._is_bare(fleet.name),
         )
+
+    def _is_bare(self, fleet: str) -> bool:
+        return self._fleets[fleet].kind in self._settings.bare_kinds
 
     def _find_user(self, fleet: Fleet, owner: str) -> str | None:
         users = self._settings.submitters.get(fleet.kind)

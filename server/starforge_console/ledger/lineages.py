@@ -85,8 +85,16 @@ def load_lineage_record(connection: Connection, job_id: str) -> LineageRecord:
     return LineageRecord() if row is None else LineageRecord(**dict(row._mapping))  # noqa: SLF001 - the documented way
 
 
-def note_assembled(connection: Connection, attempt: AttemptId, capsule: Digest, runner: Digest) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """What an attempt was assembled with; `is_bare`: it runs without a container, and so without its image."""
+
+    capsule: Digest
+    runner: Digest
+    is_bare: bool
+
+
+def note_assembled(connection: Connection, attempt: AttemptId, made: Assembled) -> None:
     """Record what the attempt was assembled with; said again it changes nothing."""
-    connection.execute(
-        update(attempts).where(attempts.c.id == attempt).values(capsule_digest=capsule, runner_digest=runner)
-    )
+    values = {"capsule_digest": made.capsule, "runner_digest": made.runner, "is_bare": made.is_bare}
+    connection.execute(update(attempts).where(attempts.c.id == attempt).values(**values))

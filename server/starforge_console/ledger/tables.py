@@ -228,6 +228,8 @@ attempts = Table(
     Column("image_id", Text),
     # Of the image that ran, at the registry that its name says.
     Column("image_digest", Text),
+    # Whether it ran without a container, and so without its image; NULL while it is not known.
+    Column("is_bare", Boolean),
     # Of the capsule that the attempt was assembled with, and of the runner in it.
     Column("capsule_digest", Text),
     Column("runner_digest", Text),

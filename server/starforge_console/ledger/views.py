@@ -95,6 +95,7 @@ class AttemptRecord:
     """Theirs, each once; none where it is not known of each."""
     image_id: str | None
     image_digest: str | None
+    is_bare: bool | None
     capsule_digest: str | None
     runner_digest: str | None
     outputs: dict[str, Any] | None
@@ -206,6 +207,7 @@ def _attempt(row: Row[Any], given: Sequence[SecretRecord]) -> AttemptRecord:
         series=tuple((row.series or "").split()),
         image_id=row.image_id,
         image_digest=row.image_digest,
+        is_bare=row.is_bare,
         capsule_digest=row.capsule_digest,
         runner_digest=row.runner_digest,
         outputs=json.loads(row.outputs) if row.outputs else None,

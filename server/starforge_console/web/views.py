@@ -98,6 +98,7 @@ def build_attempt(record: AttemptRecord) -> AttemptView:
         series=record.series,
         image_id=record.image_id,
         image_digest=record.image_digest,
+        is_bare=record.is_bare,
         capsule_digest=record.capsule_digest,
         runner_digest=record.runner_digest,
         dequeued_at=record.dequeued_at,

@@ -1,9 +1,12 @@
 """What admission makes of a registry's answers."""
 
+from dataclasses import replace
+
 import pytest
 
-from server.tests.admission.test_gates import RECIPE, decide, spec
+from server.tests.admission.test_gates import ONE_NODE, RECIPE, decide, fleet, node, spec
 from starforge.contract.jobspec import JobSpec
+from starforge.said.sentence import say
 from starforge_console.admission.images import parse_patterns
 from starforge_console.domain.images import (
     Denied,
@@ -49,6 +52,15 @@ def test_an_image_of_which_nobody_can_tell_is_admitted_with_a_warning() -> None:
     (warning,) = decide(train(), image=NotAnswered("no answer within 3 s"))["warned"]
     for words in (IMAGE, "registry.test could not be asked", "no answer within 3 s", "what the tag means by then"):
         assert words in warning
+
+
+def test_an_image_that_a_fleet_does_not_use_is_warned_of() -> None:
+    bare = fleet(node("n1"), name="slurm", capabilities=replace(ONE_NODE, containers=False))
+    (warning,) = decide(train(), bare)["warned"]
+    assert warning == say("admission.image_unused", fleet="slurm", image=IMAGE)
+    assert len(decide(train(), bare, fleet(node("n2")))["warned"]) == 1
+    elsewhere = spec(framework={"kind": RECIPE.framework, "image": IMAGE}, placement={"fleet": "local"})
+    assert decide(elsewhere, bare, fleet(node("n2"))) == {}
 
 
 def test_an_image_off_the_list_is_refused_whatever_its_registry_says() -> None:

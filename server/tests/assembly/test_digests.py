@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from server.tests.assembly.support import ATTEMPT, Yard, in_flight, open_yard
 from server.tests.ledger.builders import guard, queued
 from starforge.contract.canonical import digest_bytes
@@ -39,6 +41,19 @@ def test_a_capsule_that_was_written_before_keeps_the_runner_of_then(tmp_path: Pa
     asyncio.run(go())
 
 
+@pytest.mark.parametrize("is_bare", [True, False])
+def test_whether_it_runs_without_a_container_is_recorded(tmp_path: Path, *, is_bare: bool) -> None:
+    async def go() -> None:
+        async with open_yard(tmp_path) as yard:
+            yard.change(bare_kinds=frozenset({"local" if is_bare else "slurm"}))
+            await begin(yard)
+            assert (await find(yard)).is_bare is None
+            await yard.assembler.prepare(in_flight())
+            assert (await find(yard)).is_bare is is_bare
+
+    asyncio.run(go())
+
+
 async def begin(yard: Yard) -> None:
     job = in_flight()
     new = NewAttempt(
@@ -54,6 +69,9 @@ async def begin(yard: Yard) -> None:
 
 
 async def load(yard: Yard) -> tuple[str | None, str | None]:
-    found = await yard.ledger.read(lambda c: list_attempts(c, in_flight().id))
-    attempt: AttemptRecord = found[0]
+    attempt = await find(yard)
     return attempt.capsule_digest, attempt.runner_digest
+
+
+async def find(yard: Yard) -> AttemptRecord:
+    return (await yard.ledger.read(lambda c: list_attempts(c, in_flight().id)))[0]

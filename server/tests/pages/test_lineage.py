@@ -11,7 +11,7 @@ from server.tests.web.support import ConsoleUnderTest, build_submission
 from server.tests.web.test_inputs import keep_checkpoint
 from starforge.contract.canonical import digest_json
 from starforge.contract.ids import Digest, JobId
-from starforge_console.ledger.lineages import note_assembled
+from starforge_console.ledger.lineages import Assembled, note_assembled
 from starforge_console.ledger.tables import attempts
 
 HOSTILE = "<script>alert(1)</script>\u202e\"'&"
@@ -56,7 +56,8 @@ def test_every_fact_of_the_lineage_stands_whole_and_can_be_copied(
     ran = begin(console, job)
     attempt = ran.attempt
     assert attempt is not None
-    console.ledger.write_now(lambda c: note_assembled(c, attempt, Digest(CAPSULE), Digest(RUNNER)))
+    made = Assembled(capsule=Digest(CAPSULE), runner=Digest(RUNNER), is_bare=False)
+    console.ledger.write_now(lambda c: note_assembled(c, attempt, made))
     console.ledger.write_now(lambda c: c.execute(update(attempts).values(image_id=IMAGE)))
     detail = console.client(console.add_user("eve")).get(f"/api/v1/jobs/{job}").json()
     spec, page = detail["spec"]["spec"], client.get(f"/jobs/{job}?view=lineage").text
@@ -184,3 +185,18 @@ def test_gates_are_named_in_the_readers_language(console: ConsoleUnderTest, clie
     job = submit_dirty(console, console.add_user("owner"))
     page = client.get(f"/jobs/{job}?view=admission", headers={"Accept-Language": "zh"}).text
     assert '代码来源 <code class="muted">provenance</code>' in page
+
+
+def test_an_attempt_without_a_container_says_that_its_image_was_not_used(
+    console: ConsoleUnderTest, client: TestClient
+) -> None:
+    headers = console.add_user("owner")
+    job = submit_dirty(console, headers)
+    attempt = begin(console, job).attempt
+    assert attempt is not None
+    said = "none: it ran without a container"
+    assert said not in client.get(f"/jobs/{job}?view=lineage").text
+    made = Assembled(capsule=Digest(CAPSULE), runner=Digest(RUNNER), is_bare=True)
+    console.ledger.write_now(lambda c: note_assembled(c, attempt, made))
+    assert console.client(headers).get(f"/api/v1/jobs/{job}").json()["attempts"][0]["is_bare"] is True
+    assert all(said in client.get(f"/jobs/{job}{view}").text for view in ("", "?view=lineage"))

@@ -5,6 +5,7 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -26,7 +27,7 @@ from starforge_console.executors.slurm.observing import Observing
 from starforge_console.executors.slurm.records import Records, SlurmLaunches
 from starforge_console.executors.slurm.replies import SlurmSilent
 from starforge_console.executors.slurm.script import KILL_AFTER_GRACE_S, LOG_FILE
-from starforge_console.executors.slurm.settings import SlurmSettings
+from starforge_console.executors.slurm.settings import Runtime, SlurmSettings
 from starforge_console.executors.slurm.states import has_started, is_living
 
 _PIECE_BYTES: Final = 256 * 1024
@@ -37,11 +38,11 @@ class SlurmExecutor:
     """Every promise of `starforge.contract.executor` over one cluster."""
 
     kind: Final = "slurm"
-    capabilities: Final = SEVERAL_NODES
 
     def __init__(self, settings: SlurmSettings, series_of: Callable[[str], str | None]) -> None:
         """`series_of` names the series of a type of GPU, or None. Raises NodeFault when the state cannot be read."""
         self._settings = settings
+        self.capabilities: Final = replace(SEVERAL_NODES, containers=settings.runtime is not Runtime.NONE)
         self._fences = Fences(settings.state_dir)
         self._launches = SlurmLaunches(settings.state_dir)
         self._sent = Sent(settings.state_dir)

@@ -134,6 +134,11 @@ class JobPage:
         """The image that the newest attempt really ran."""
         return next((one.image_id for one in reversed(self.attempts) if one.image_id), None)
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether the newest attempt of which that is known ran without a container, and so without its image."""
+        return next((one.is_bare for one in reversed(self.attempts) if one.is_bare is not None), False)
+
     def was_free(self, attempt: AttemptView) -> bool:
         """Whether the attempt ended for a reason that costs the job no retry."""
         return attempt.reason in FREE_OF_CHARGE

@@ -1,5 +1,6 @@
 """A console is lost and restored from a backup that was made under load: its machine knows more than its ledger."""
 
+import json
 import shutil
 import urllib.error
 from http import HTTPStatus
@@ -102,3 +103,34 @@ def test_what_ran_goes_on_what_ended_is_known_and_nothing_starts_twice(
     let_end(probe, later)
     detail = probe.wait_end(later)
     assert (detail["job"]["state"], [one["number"] for one in detail["attempts"]]) == ("SUCCEEDED", [2])
+
+
+def test_what_ran_when_the_backup_was_made_runs_on_below_a_console_that_was_restored_elsewhere(
+    console: ConsoleProcess, image: str, machine: PrivateEngine
+) -> None:
+    probe = make_experiment(console, image, TRAIN)
+    job = probe.submit(profile="any:1")
+    wait_for(lambda: len(curve_of(probe, job)) > 20, "curves to come in")
+    before, running = probe.detail(job), containers_of(machine, job)
+    assert json.loads(console.admin("backup", str(console.folder / "backup"), "--json").stdout)["gaps"] == []
+    known = len(curve_of(probe, job))
+    wait_for(lambda: len(curve_of(probe, job)) > known + 20, "more than is in the backup")
+
+    console.kill()
+    console.environment["FORGE_CONSOLE_STATE_DIR"] = str(console.folder / "elsewhere")
+    told = json.loads(console.admin("restore", str(console.folder / "backup"), "--json").stdout)
+    assert (told["gaps"], told["newer"], told["unknown"], told["blobs"]) == ([], [], [], [])
+    console.start()
+    wait_for(lambda: len(curve_of(probe, job)) > known + 40, "what came after the backup, and what comes now")
+    after = probe.detail(job)
+    assert after["events"][: len(before["events"])] == before["events"]
+    assert (after["job"]["state"], after["spec"]) == ("RUNNING", before["spec"])
+    assert (containers_of(machine, job), starts_of(probe, job)) == (running, 1)
+
+    let_end(probe, job)
+    detail = probe.wait_end(job)
+    assert (detail["job"]["state"], [one["number"] for one in detail["attempts"]]) == ("SUCCEEDED", [1])
+    curve = curve_of(probe, job)
+    assert curve == pytest.approx([1 / step for step in range(1, len(curve) + 1)])
+    steps = [line for line in probe.log(job).splitlines() if line.startswith("step ")]
+    assert steps == [f"step {number}" for number in range(1, len(curve) + 1)]

@@ -189,7 +189,8 @@ def test_a_machine_that_is_marked_lost_and_returns_is_cleaned_up_before_it_takes
     work.tell(job)
     detail = work.wait_end(job)
     assert detail["job"]["state"] == "SUCCEEDED"
-    assert [one["costs_retry"] for one in detail["attempts"]] == [False, False]
+    # A machine that is slow to be heard may turn an attempt away before it starts, for free as well.
+    assert not any(one["costs_retry"] for one in detail["attempts"])
     assert len(set(work.starts(job))) == 2
 
 

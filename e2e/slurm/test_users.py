@@ -14,10 +14,11 @@ from server.tests.executors.slurm.on_slurm import ADA, SlurmHarness, ready_lab, 
 from starforge.contract.launch import LaunchRequest, Mount, Secret
 from starforge.contract.observation import Failure, Gone, Phase
 from starforge.errors import LaunchRefused
-from starforge_console.executors.slurm.settings import StaticToken, TokenFile, TokenSource, UnixUser
+from starforge_console.executors.slurm.settings import StaticToken, TokenFile, TokenSource
+from starforge_console.settings.slurm import ClusterUser
 
 pytestmark = pytest.mark.slurm
-BOB = UnixUser("bob", USERS["bob"], USERS["bob"])
+BOB = ClusterUser("bob", USERS["bob"], USERS["bob"])
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,7 @@ from starforge_console.settings.console import ConsoleSettings, FleetKind
 from starforge_console.settings.slurm import SlurmSettings, load_submitters
 
 if TYPE_CHECKING:
-    from starforge_console.executors.slurm.settings import SlurmSettings as Cluster
-    from starforge_console.executors.slurm.settings import TokenSource
+    from starforge_console.executors.slurm.settings import ClusterSettings, TokenSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +68,7 @@ class Backends:
     def _build_slurm(self, fleet: Fleet) -> Executor:
         from starforge_console.executors.slurm.executor import SlurmExecutor  # noqa: PLC0415 - brings in a client of HTTP
 
-        return SlurmExecutor(build_cluster(self.settings, self.install.id, fleet.name), self.hardware.find)
+        return SlurmExecutor(build_cluster_settings(self.settings, self.install.id, fleet.name), self.hardware.find)
 
     def _build_local(self, fleet: Fleet) -> Executor:
         local, paths = self.settings.local, self.settings.paths
@@ -88,7 +87,7 @@ class Backends:
         return LocalExecutor(host, fleet.name, self.hardware.find)
 
 
-def build_cluster(settings: ConsoleSettings, install: str, fleet: str) -> "Cluster":
+def build_cluster_settings(settings: ConsoleSettings, install: str, fleet: str) -> "ClusterSettings":
     """The Slurm cluster of the settings, which `fleet` stands for. Raises SettingsError where none is set."""
     from starforge_console.executors.slurm import settings as slurm  # noqa: PLC0415 - with its kind
 
@@ -98,7 +97,7 @@ def build_cluster(settings: ConsoleSettings, install: str, fleet: str) -> "Clust
             f"fleet {fleet!r} stands for a Slurm cluster, and FORGE_SLURM_URL is not set",
             next_step="set the cluster's settings, or delete the fleet: sf fleet delete",
         )
-    return slurm.SlurmSettings(
+    return slurm.ClusterSettings(
         fleet=fleet,
         install=install,
         url=given.slurm_url,
@@ -106,7 +105,7 @@ def build_cluster(settings: ConsoleSettings, install: str, fleet: str) -> "Clust
         state_dir=settings.paths.console_state_dir / "slurm" / fleet,
         storage_root=settings.storage_root,
         token=_find_token(given),
-        submitters={account: slurm.UnixUser(*user) for account, user in load_submitters(given).items()},
+        submitters=load_submitters(given),
         partition=given.slurm_partition,
         account=given.slurm_account,
         qos=given.slurm_qos,

@@ -24,10 +24,10 @@ def check_slurm(*, as_json: bool) -> None:
     max_time_s, nodes, accepting, gpus (how many of each series; unknown types under an empty name) and warnings.
     """
     from starforge.hardware.series import find_series  # noqa: PLC0415 - a help text needs none of it
-    from starforge_console.backends import build_cluster  # noqa: PLC0415 - the same
+    from starforge_console.backends import build_cluster_settings  # noqa: PLC0415 - the same
     from starforge_console.executors.slurm.checking import check_cluster  # noqa: PLC0415 - the same
 
-    report = asyncio.run(check_cluster(build_cluster(read_settings(), "check", "slurm"), find_series))
+    report = asyncio.run(check_cluster(build_cluster_settings(read_settings(), "check", "slurm"), find_series))
     if as_json:
         click.echo(json.dumps(asdict(report), indent=2))
         return

@@ -128,7 +128,7 @@ class SlurmSettings(Group):
 
 
 class ClusterUser(NamedTuple):
-    """A Unix user of the cluster."""
+    """A user of a cluster's machines, by name and by numbers."""
 
     name: str
     uid: int

@@ -23,10 +23,11 @@ from starforge_console.ledger import (
 from starforge_console.ledger.database import Database, upgrade_schema
 from starforge_console.ledger.points import add_points
 from starforge_console.ledger.revisions import MIGRATIONS
+from starforge_console.ledger.schemas import SCHEMAS
 from starforge_console.ledger.steps import load_steps
 
 
-@pytest.mark.parametrize(("schema", "metadata"), [("ledger", tables.ledger), ("series", tables.series)])
+@pytest.mark.parametrize(("schema", "metadata"), SCHEMAS.items())
 def test_the_migrations_lead_to_the_tables_as_they_are_declared(
     tmp_path: Path, schema: str, metadata: MetaData
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from starforge_console.executors.slurm.cluster import Cluster, Picture
 from starforge_console.executors.slurm.records import SlurmLaunches
-from starforge_console.executors.slurm.settings import SlurmSettings
+from starforge_console.executors.slurm.settings import ClusterSettings
 
 _NAMED: Final = 8
 
@@ -39,7 +39,7 @@ class ClusterReport:
     warnings: tuple[str, ...]
 
 
-async def check_cluster(settings: SlurmSettings, series_of: Callable[[str], str | None]) -> ClusterReport:
+async def check_cluster(settings: ClusterSettings, series_of: Callable[[str], str | None]) -> ClusterReport:
     """Ask the cluster as the executor does; nothing is submitted or kept. Raises BackendUnreachable."""
     with tempfile.TemporaryDirectory() as folder:
         alone = replace(settings, state_dir=Path(folder))
@@ -63,7 +63,7 @@ async def check_cluster(settings: SlurmSettings, series_of: Callable[[str], str 
     )
 
 
-def _find_warnings(settings: SlurmSettings, picture: Picture) -> list[str]:
+def _find_warnings(settings: ClusterSettings, picture: Picture) -> list[str]:
     nodes = picture.view.nodes
     found = [f"node {node.name} takes no jobs: {node.why_not}" for node in nodes if not node.accepts]
     nameless = sorted({gpu.name for node in nodes for gpu in node.gpus if gpu.series is None})

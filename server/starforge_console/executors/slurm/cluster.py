@@ -12,7 +12,7 @@ from starforge_console.executors.slurm.native import NativeJob, NativeNode, Nati
 from starforge_console.executors.slurm.records import SlurmLaunches
 from starforge_console.executors.slurm.replies import SlurmSilent
 from starforge_console.executors.slurm.rest import NO_SUCH_JOB, SlurmRest
-from starforge_console.executors.slurm.settings import SlurmSettings
+from starforge_console.executors.slurm.settings import ClusterSettings
 from starforge_console.executors.slurm.states import is_living
 from starforge_console.executors.slurm.tokens import Tokens
 from starforge_console.executors.slurm.viewing import Naming, Waiting, build_view, list_gres, reserve
@@ -35,7 +35,7 @@ class Cluster:
     """One cluster. Every call raises SlurmSilent where nothing is known."""
 
     def __init__(
-        self, settings: SlurmSettings, launches: SlurmLaunches, series_of: Callable[[str], str | None]
+        self, settings: ClusterSettings, launches: SlurmLaunches, series_of: Callable[[str], str | None]
     ) -> None:
         self.rest = SlurmRest(settings, Tokens(settings.token))
         self._settings = settings

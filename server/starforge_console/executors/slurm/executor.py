@@ -27,7 +27,7 @@ from starforge_console.executors.slurm.observing import Observing
 from starforge_console.executors.slurm.records import Records, SlurmLaunches
 from starforge_console.executors.slurm.replies import SlurmSilent
 from starforge_console.executors.slurm.script import KILL_AFTER_GRACE_S, LOG_FILE
-from starforge_console.executors.slurm.settings import Runtime, SlurmSettings
+from starforge_console.executors.slurm.settings import ClusterSettings, Runtime
 from starforge_console.executors.slurm.states import has_started, is_living
 
 _PIECE_BYTES: Final = 256 * 1024
@@ -39,7 +39,7 @@ class SlurmExecutor:
 
     kind: Final = "slurm"
 
-    def __init__(self, settings: SlurmSettings, series_of: Callable[[str], str | None]) -> None:
+    def __init__(self, settings: ClusterSettings, series_of: Callable[[str], str | None]) -> None:
         """`series_of` names the series of a type of GPU, or None. Raises NodeFault when the state cannot be read."""
         self._settings = settings
         self.capabilities: Final = replace(SEVERAL_NODES, containers=settings.runtime is not Runtime.NONE)

@@ -20,7 +20,7 @@ from starforge_console.executors.slurm.folder import SlurmFolder
 from starforge_console.executors.slurm.native import NativeNode, Submitted
 from starforge_console.executors.slurm.records import Launch, Records
 from starforge_console.executors.slurm.refusals import explain_refusal, explain_waiting
-from starforge_console.executors.slurm.settings import Runtime, SlurmSettings
+from starforge_console.executors.slurm.settings import ClusterSettings, Runtime
 from starforge_console.executors.slurm.viewing import count_gpus
 
 REASON_LOOKS: Final = 8
@@ -31,7 +31,7 @@ _MIB: Final = 1024**2
 class Launching:
     """Launches of one fleet, one after the other: each sees what the one before has taken."""
 
-    def __init__(self, settings: SlurmSettings, cluster: Cluster, records: Records) -> None:
+    def __init__(self, settings: ClusterSettings, cluster: Cluster, records: Records) -> None:
         self._settings = settings
         self._cluster = cluster
         self._launches, self._fences, self._sent = records
@@ -57,7 +57,7 @@ class Launching:
             await self._settle(launch, submitted)
 
     def _build(self, request: LaunchRequest, picture: Picture) -> s.Submission:
-        cluster = s.Cluster(gres=picture.gres, max_time_s=picture.partition.max_time_s)
+        cluster = s.ClusterFacts(gres=picture.gres, max_time_s=picture.partition.max_time_s)
         return s.build_submission(request, self._settings, cluster)
 
     def _require_open(self, attempt: AttemptId) -> None:

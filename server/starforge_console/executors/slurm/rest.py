@@ -18,7 +18,7 @@ from starforge_console.executors.slurm.replies import (
     VersionGone,
     check_reply,
 )
-from starforge_console.executors.slurm.settings import SlurmSettings
+from starforge_console.executors.slurm.settings import ClusterSettings
 from starforge_console.executors.slurm.tokens import Tokens
 from starforge_console.executors.slurm.versions import Dialect, UnknownVersions, choose_dialect
 
@@ -33,7 +33,7 @@ class SlurmRest:
     Which version is spoken is settled at the first call, and anew when it is not served any more.
     """
 
-    def __init__(self, settings: SlurmSettings, tokens: Tokens) -> None:
+    def __init__(self, settings: ClusterSettings, tokens: Tokens) -> None:
         self._settings = settings
         self._tokens = tokens
         self._client: httpx2.AsyncClient | None = None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from starforge.contract.launch import Secret
+from starforge_console.settings.slurm import ClusterUser
 
 TOKEN_LIFETIME_S: Final = 1800.0
 """How long a token of our own making is good for; it is renewed at half of that."""
@@ -47,18 +48,9 @@ TokenSource: TypeAlias = StaticToken | TokenFile | SigningKey | None
 """None: the daemon knows us by the user of our process, as on a unix socket."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnixUser:
-    """A user of the cluster."""
-
-    name: str
-    uid: int
-    gid: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmSettings:
-    """One cluster.
+class ClusterSettings:
+    """One cluster, as the executor needs it: what `settings.slurm.SlurmSettings` says, read and put together.
 
     Attributes:
         url: Of the REST daemon: http(s)://HOST:PORT, or unix:///PATH.
@@ -79,7 +71,7 @@ class SlurmSettings:
     state_dir: Path
     storage_root: Path
     token: TokenSource = field(default=None, repr=False)
-    submitters: Mapping[str, UnixUser] = field(default_factory=dict)
+    submitters: Mapping[str, ClusterUser] = field(default_factory=dict)
     partition: str = ""
     account: str = ""
     qos: str = ""

@@ -19,7 +19,7 @@ from starforge_console.executors.slurm.script import (
     build_script,
     plan_script,
 )
-from starforge_console.executors.slurm.settings import SlurmSettings
+from starforge_console.executors.slurm.settings import ClusterSettings
 
 LIMIT_SLACK_S: Final = 120.0
 """Slurm's own limit lies so far behind the runner's and its grace: it is the last of the nets."""
@@ -30,7 +30,7 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class ClusterFacts:
     """What of the cluster a submission depends on.
 
     Attributes:
@@ -64,7 +64,7 @@ class Owner:
     attempt: AttemptId
 
 
-def build_submission(request: LaunchRequest, settings: SlurmSettings, cluster: Cluster) -> Submission:
+def build_submission(request: LaunchRequest, settings: ClusterSettings, cluster: ClusterFacts) -> Submission:
     """One component a pool, the first leading. Every pool must say its CPUs and memory. Raises LaunchRefused."""
     cpus = [_count_cpus(pool) for pool in request.pools]
     plan = plan_script(request, settings.runtime, cpus)
@@ -102,7 +102,9 @@ def find_owner(comment: str) -> Owner | None:
         return None
 
 
-def _build_component(request: LaunchRequest, pool: PoolRequest, settings: SlurmSettings, cluster: Cluster) -> Document:
+def _build_component(
+    request: LaunchRequest, pool: PoolRequest, settings: ClusterSettings, cluster: ClusterFacts
+) -> Document:
     component: dict[str, Any] = {
         "name": name_job(request.attempt),
         "comment": write_owner(request.install, request.attempt),

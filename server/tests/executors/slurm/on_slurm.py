@@ -22,7 +22,7 @@ from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest, Secret
 from starforge.contract.observation import Phase, Seen
 from starforge_console.executors.slurm.executor import SlurmExecutor
-from starforge_console.executors.slurm.settings import SigningKey, SlurmSettings
+from starforge_console.executors.slurm.settings import ClusterSettings, SigningKey
 
 ADA = f"{USERS['ada']}:{USERS['ada']}"
 
@@ -54,7 +54,7 @@ class SlurmHarness:
 
     def open(self, **changes: Any) -> SlurmExecutor:
         """An executor as a console that starts now makes it."""
-        settings = SlurmSettings(
+        settings = ClusterSettings(
             fleet="cluster",
             install=self.install,
             url=f"unix://{self.proxy.socket_path}",

@@ -19,7 +19,7 @@ from starforge.contract.observation import EndCause, Gone, NoSignal, Observation
 from starforge_console.executors.slurm.executor import SlurmExecutor
 from starforge_console.executors.slurm.records import Launch, SlurmLaunches
 from starforge_console.executors.slurm.replies import SlurmSilent
-from starforge_console.executors.slurm.settings import SigningKey, SlurmSettings, TokenFile
+from starforge_console.executors.slurm.settings import ClusterSettings, SigningKey, TokenFile
 from starforge_console.executors.slurm.submission import write_owner
 from starforge_console.executors.slurm.tokens import Tokens
 
@@ -85,7 +85,7 @@ def daemon() -> Iterator[Daemon]:
 def ask(daemon: Daemon, tmp_path: Path, question: Callable[[SlurmExecutor], Coroutine[Any, Any, Any]]) -> Any:
     key = tmp_path / "key"
     key.write_bytes(b"k" * 32)
-    settings = SlurmSettings(
+    settings = ClusterSettings(
         fleet="cluster",
         install="lab",
         url=f"http://127.0.0.1:{daemon.port}",

@@ -13,10 +13,10 @@ from starforge_console.executors.slurm.decode.family import Family
 from starforge_console.executors.slurm.decode.plain import Plain
 from starforge_console.executors.slurm.decode.structured import Structured
 from starforge_console.executors.slurm.script import build_script, plan_script, write_secrets
-from starforge_console.executors.slurm.settings import Runtime, SlurmSettings
-from starforge_console.executors.slurm.submission import Cluster, Submission, build_submission, find_owner
+from starforge_console.executors.slurm.settings import ClusterSettings, Runtime
+from starforge_console.executors.slurm.submission import ClusterFacts, Submission, build_submission, find_owner
 
-CLUSTER = Cluster(gres={"h200-sxm": "gpu:h200"}, max_time_s=None)
+CLUSTER = ClusterFacts(gres={"h200-sxm": "gpu:h200"}, max_time_s=None)
 ONE_NODE = (PoolRequest(name="main", nodes=1, gpus_per_node=2, series="h200-sxm", cpus=3.5, memory_bytes=10**9),)
 TWO_POOLS = (
     PoolRequest(name="actor", nodes=1, gpus_per_node=2, series="h200-sxm", cpus=8, memory_bytes=10**9),
@@ -29,8 +29,8 @@ def request_of(tmp_path: Path, **changes: Any) -> LaunchRequest:
     return make_request(tmp_path, **given)
 
 
-def submit(request: LaunchRequest, tmp_path: Path, cluster: Cluster = CLUSTER, **settings: Any) -> Submission:
-    whole = SlurmSettings(
+def submit(request: LaunchRequest, tmp_path: Path, cluster: ClusterFacts = CLUSTER, **settings: Any) -> Submission:
+    whole = ClusterSettings(
         fleet="cluster",
         install="lab",
         url="http://127.0.0.1:1",
@@ -116,13 +116,13 @@ def test_the_limit_lies_behind_the_jobs_own_and_never_beyond_the_partitions(
     tmp_path: Path, asked_s: float | None, most_s: float | None, minutes: int | None
 ) -> None:
     request = request_of(tmp_path, max_runtime_s=asked_s, grace_s=30)
-    job = write(submit(request, tmp_path, Cluster(gres=CLUSTER.gres, max_time_s=most_s)), Plain())["job"]
+    job = write(submit(request, tmp_path, ClusterFacts(gres=CLUSTER.gres, max_time_s=most_s)), Plain())["job"]
     assert job["time_limit"] == ("UNLIMITED" if minutes is None else minutes)
 
 
 def test_a_series_that_no_node_has_is_refused_by_its_name(tmp_path: Path) -> None:
     with pytest.raises(LaunchRefused, match="nothing in the cluster is known to be h200-sxm"):
-        submit(request_of(tmp_path), tmp_path, Cluster(gres={}, max_time_s=None))
+        submit(request_of(tmp_path), tmp_path, ClusterFacts(gres={}, max_time_s=None))
 
 
 def test_no_secret_is_in_what_is_submitted_or_shown(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from starforge.said.admission import ADMISSION
 from starforge.said.exits import EXITS
 from starforge.said.faults import FAULTS
 from starforge.said.forms import FORMS
+from starforge.said.kuberay import KUBERAY
 from starforge.said.launches import LAUNCHES
 from starforge.said.nodes import NODES
 from starforge.said.progress import PROGRESS
@@ -46,6 +47,7 @@ MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
         **SLURM,
         **LAUNCHES,
         **VAULT,
+        **KUBERAY,
     }
 )
 """The sentence of each code; what stands in braces is a value."""

@@ -6,7 +6,9 @@ the attempt, and a fence that makes it sees to it that nothing ever does.
 """
 
 import contextlib
+import errno
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -21,6 +23,7 @@ FENCED: Final = "fenced\n"
 """The text of a start mark that a fence made."""
 SHORT_FILE: Final = 200
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SAME_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -53,6 +56,22 @@ class AttemptFolder:
                 why=str(error.strerror),
                 next_step=say("attempt.folder_refused_next"),
             ) from error
+
+    def put(self, file: str, text: str) -> None:
+        """Write a short file that the job may read; somebody who reads it in that moment may find it empty.
+
+        Nothing is done where the folder is gone. Raises BackendUnreachable when the storage does not answer.
+        """
+        try:
+            with self._open() as own, os.fdopen(os.open(file, _SAME_FILE, 0o600, dir_fd=own), "w") as there:
+                _require_plain(there.fileno())
+                os.ftruncate(there.fileno(), 0)
+                there.write(text)
+                os.fchmod(there.fileno(), 0o644)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._unknown(error) from error
 
     def read_mark(self) -> str | None:
         """The start mark's text, `FENCED` among them, or None as long as nothing made it.
@@ -96,6 +115,15 @@ class AttemptFolder:
         with self._open() as own:
             return _read(own, file)
 
+    def read_if_there(self, file: str) -> str:
+        """The same; empty where it is not there. Raises BackendUnreachable if that is not known."""
+        try:
+            return self.read(file)
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise self._unknown(error) from error
+
     @contextlib.contextmanager
     def open_file(self, file: str) -> Iterator[int]:
         """A file of the folder for reading. Raises OSError."""
@@ -129,6 +157,13 @@ class AttemptFolder:
             why=str(error.strerror),
             next_step=say("attempt.folder_unknown_next"),
         )
+
+
+def _require_plain(descriptor: int) -> None:
+    """Raises OSError unless it is a file of its own: the job's user may have laid anything in its place."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
 
 def _give(descriptor: int, owner: tuple[int, int]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from starforge.containers.records import list_attempts, make_private, write_durably
 from starforge.contract.ids import AttemptId
 from starforge.contract.wire import decode, encode
-from starforge.errors import NodeFault, SpecError
+from starforge.errors import LaunchRefused, NodeFault, SpecError
 from starforge.said.sentence import say
 
 SENT_KEPT_S: Final = 30 * 86_400.0
@@ -68,6 +68,11 @@ class Launches(Generic[Launch]):
                 why=f"{path}: {error}",
                 next_step=say("attempt.record_unreadable_next"),
             ) from error
+
+
+def explain_fenced(attempt: AttemptId) -> LaunchRefused:
+    """What to raise for an attempt that a fence has closed."""
+    return LaunchRefused(say("attempt.fenced", attempt=attempt), why=say("attempt.fenced_why"))
 
 
 class Sent:

@@ -13,7 +13,7 @@ from starforge.contract.states import Reason
 from starforge.errors import StarForgeError
 from starforge.said.sentence import say
 from starforge_console.accounts.tokens import MADE_AT_SIGN_IN
-from starforge_console.executors.slurm.launching import explain_fenced
+from starforge_console.executors.remembered import explain_fenced
 from starforge_console.executors.slurm.native import Complaint
 from starforge_console.executors.slurm.refusals import explain_refusal, explain_waiting
 from starforge_console.ledger.moves import Change, Guard, move, note_timeline

@@ -18,8 +18,41 @@ COMMAND = re.compile(
     r"|(?:lifecycle\.)?max_runtime(?:_s)?"
 )
 """What is typed stays as it is typed."""
-KEPT = {"CPU", "GPU", "GiB", "JSON", "JobSpec", "NAT", "Python", "TERM", "UTC", "commit", "config", "fleet", "forgelet"}
-KEPT |= {"Face", "fence", "GID", "Hugging", "IANA", "REST", "Slurm", "UID", "image", "profile", "webhook", "yaml"}
+KEPT = {
+    "API",
+    "CPU",
+    "GPU",
+    "GiB",
+    "JSON",
+    "JobSpec",
+    "NAT",
+    "Python",
+    "TERM",
+    "UTC",
+    "commit",
+    "config",
+    "fleet",
+    "forgelet",
+}
+KEPT |= {
+    "Face",
+    "fence",
+    "GID",
+    "Hugging",
+    "IANA",
+    "Kubernetes",
+    "KubeRay",
+    "Pod",
+    "Ray",
+    "RayJob",
+    "REST",
+    "Slurm",
+    "UID",
+    "image",
+    "profile",
+    "webhook",
+    "yaml",
+}
 """Names, and what the glossary calls the same in Chinese."""
 
 

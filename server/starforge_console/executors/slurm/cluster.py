@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from starforge.contract.executor import FleetView
 from starforge.contract.ids import AttemptId
 from starforge.said.sentence import say, say_list
+from starforge_console.executors.reserving import Waiting, reserve
 from starforge_console.executors.slurm.grouping import Components, Ours, group_jobs
 from starforge_console.executors.slurm.native import NativeJob, NativeNode, NativePartition
 from starforge_console.executors.slurm.records import SlurmLaunches
@@ -15,7 +16,7 @@ from starforge_console.executors.slurm.rest import NO_SUCH_JOB, SlurmRest
 from starforge_console.executors.slurm.settings import ClusterSettings
 from starforge_console.executors.slurm.states import is_living
 from starforge_console.executors.slurm.tokens import Tokens
-from starforge_console.executors.slurm.viewing import Naming, Waiting, build_view, list_gres, reserve
+from starforge_console.executors.slurm.viewing import Naming, build_view, list_gres
 
 Listed = Mapping[AttemptId, Sequence[Components]]
 

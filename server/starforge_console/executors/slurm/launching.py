@@ -14,6 +14,8 @@ from starforge.contract.launch import LaunchRequest, PoolRequest, parse_user
 from starforge.errors import LaunchError, LaunchRefused, NoCapacity
 from starforge.said.sentence import say, say_list
 from starforge_console.executors.placing import place
+from starforge_console.executors.remembered import explain_fenced
+from starforge_console.executors.reserving import resolve_pools
 from starforge_console.executors.slurm import submission as s
 from starforge_console.executors.slurm.cluster import Cluster, Picture
 from starforge_console.executors.slurm.folder import SlurmFolder
@@ -170,14 +172,9 @@ class Launching:
         return reason
 
 
-def explain_fenced(attempt: AttemptId) -> LaunchRefused:
-    """What to raise for an attempt that a fence has closed."""
-    return LaunchRefused(say("attempt.fenced", attempt=attempt), why=say("attempt.fenced_why"))
-
-
 def _resolve(pools: Sequence[PoolRequest], nodes: Sequence[NativeNode]) -> tuple[PoolRequest, ...]:
     """The pools with the CPUs and the memory that they leave open: their share of the smallest node that fits."""
-    return s.resolve_pools(pools, [_find_share(pool, nodes) for pool in pools])
+    return resolve_pools(pools, [_find_share(pool, nodes) for pool in pools])
 
 
 def _is_idle_enough(node: NativeNode, pool: PoolRequest) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -167,18 +167,3 @@ def _decide_limit(request: LaunchRequest, max_time_s: float | None) -> int | Non
 
 def _count_cpus(pool: PoolRequest) -> int:
     return max(1, math.ceil(pool.cpus or 0))
-
-
-def resolve_pools(pools: Sequence[PoolRequest], shares: Sequence[tuple[float, int]]) -> tuple[PoolRequest, ...]:
-    """The pools with CPUs and memory of `shares`, one (cpus, memory_bytes) a pool, where they say none."""
-    return tuple(
-        PoolRequest(
-            name=pool.name,
-            nodes=pool.nodes,
-            gpus_per_node=pool.gpus_per_node,
-            series=pool.series,
-            cpus=share[0] if pool.cpus is None else pool.cpus,
-            memory_bytes=share[1] if pool.memory_bytes is None else pool.memory_bytes,
-        )
-        for pool, share in zip(pools, shares, strict=True)
-    )

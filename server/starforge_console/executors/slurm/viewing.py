@@ -1,12 +1,11 @@
 """What a cluster offers, from what Slurm says of its nodes and jobs: pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from starforge.contract.executor import FleetView, GpuState, GpuView, NodeView
 from starforge.contract.ids import AttemptId
-from starforge.contract.launch import PoolRequest
 from starforge.said.sentence import say
 from starforge_console.executors.slurm.decode.notations import parse_gres
 from starforge_console.executors.slurm.native import NativeJob, NativeNode, NativePartition
@@ -17,14 +16,6 @@ _TAKES: Final = frozenset(
     {"IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED", "CLOUD", "POWERED_DOWN", "POWER_SAVE"}
 )
 """Words for a node that do not keep jobs from it. Any other does."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """What an attempt of ours asks for that Slurm has not placed yet."""
-
-    attempt: AttemptId
-    pools: Sequence[PoolRequest]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,17 +48,6 @@ def build_view(
     """The partition's nodes; `held` are the jobs of ours that hold something, by attempt."""
     views = [_view_node(node, partition, held, naming) for node in nodes if partition.name in node.partitions]
     return FleetView(fleet=fleet, nodes=tuple(sorted(views, key=lambda view: view.name)))
-
-
-def reserve(view: FleetView, waiting: Sequence[Waiting]) -> FleetView:
-    """The view once Slurm will have placed what is `waiting`, as far as there is room: it is as good as taken."""
-    nodes = {node.name: node for node in view.nodes}
-    for ask in waiting:
-        for pool in ask.pools:
-            able = sorted(nodes.values(), key=lambda node: (not node.accepts, -_count_free(node, pool), node.name))
-            for node in able[: pool.nodes]:
-                nodes[node.name] = _take(node, pool, ask.attempt)
-    return FleetView(fleet=view.fleet, nodes=tuple(nodes[node.name] for node in view.nodes))
 
 
 def list_gres(nodes: Sequence[NativeNode], naming: Naming) -> dict[str, str]:
@@ -175,20 +155,3 @@ def _measure(jobs: Sequence[NativeJob]) -> tuple[float, int]:
     cpus = sum(job.cpus / max(1, len(job.nodes)) for job in jobs)
     memory_mb = sum(job.memory_mb / max(1, len(job.nodes)) for job in jobs)
     return cpus, int(memory_mb * _MIB)
-
-
-def _count_free(node: NodeView, pool: PoolRequest) -> int:
-    return len(_list_free(node, pool))
-
-
-def _list_free(node: NodeView, pool: PoolRequest) -> list[GpuView]:
-    fits = (gpu for gpu in node.gpus if pool.series in {None, gpu.series})
-    return [gpu for gpu in fits if gpu.state is GpuState.FREE]
-
-
-def _take(node: NodeView, pool: PoolRequest, attempt: AttemptId) -> NodeView:
-    taken = {gpu.uuid for gpu in _list_free(node, pool)[: pool.gpus_per_node]}
-    gpus = tuple(replace(gpu, state=GpuState.HELD, attempt=attempt) if gpu.uuid in taken else gpu for gpu in node.gpus)
-    cpus, memory_bytes = node.held.get(attempt, (0.0, 0))
-    more = (cpus + (pool.cpus or 0.0), memory_bytes + (pool.memory_bytes or 0))
-    return replace(node, gpus=gpus, held={**node.held, attempt: more})

@@ -12,7 +12,10 @@ READ: Final = "GET"
 
 @dataclass(slots=True)
 class Rule:
-    """What becomes of requests whose first line (`METHOD path?query`) holds every one of `words`."""
+    """What becomes of requests whose first line (`METHOD path?query`) holds every one of `words`.
+
+    A word behind an exclamation mark must not be in it.
+    """
 
     kind: str
     words: tuple[str, ...]
@@ -91,7 +94,7 @@ class Faults:
         """The rule for a request, which is used up by it."""
         with self._lock:
             for rule in self._rules:
-                if all(word in line for word in rule.words):
+                if all((word.removeprefix("!") in line) != word.startswith("!") for word in rule.words):
                     if rule.times is not None:
                         rule.times -= 1
                     if rule.times == 0:

@@ -53,17 +53,18 @@ class _RealWatch:
         self._sock = connection.sock
 
     def __iter__(self) -> Iterator[bytes | None]:
-        while True:
-            try:
-                line = self._response.readline()
-            except (OSError, ValueError, http.client.HTTPException):
-                line = b""
-            if not line:
-                self._response.close()
-                self._connection.close()
-                self._sock.close()
-                return
-            yield line
+        try:
+            while line := self._read_line():
+                yield line
+        finally:  # also when whoever reads leaves in the middle
+            self._response.close()
+            self._connection.close()
+            self._sock.close()
+
+    def _read_line(self) -> bytes:
+        with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
+            return self._response.readline()
+        return b""
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

@@ -187,6 +187,10 @@ class Operator:
         return True
 
     def _end(self, job: Document, said: Document) -> None:
+        for pod in self.inside.list(PODS):
+            if pod["metadata"]["labels"].get("job-name") == job["metadata"]["name"]:
+                phase = "Succeeded" if said.get("jobStatus") == "SUCCEEDED" else "Failed"
+                self.inside.set_status(PODS, pod, {"phase": phase})
         info = {**job["status"].get("rayJobInfo", {}), "endTime": now()}
         self.inside.set_status(RAYJOBS, job, {**said, "endTime": now(), "rayJobInfo": info})
 
@@ -255,7 +259,7 @@ class Operator:
                 "ownerReferences": own(job),
             },
             "spec": template["spec"],
-            "status": {"phase": "Succeeded"},
+            "status": {"phase": "Running"},
         }
         self.inside.create(PODS, pod)
 

@@ -96,10 +96,21 @@ _POD_SECURITY: Final = obj(
     seccompProfile=_SECCOMP,
     supplementalGroups=list_of(INTEGER),
 )
+_REQUIREMENT: Final = obj("key operator", key=STRING, operator=STRING, values=list_of(STRING))
+_NODE_TERM: Final = obj(matchExpressions=list_of(_REQUIREMENT))
+_SELECTOR: Final = obj(matchLabels=map_of(), matchExpressions=list_of(_REQUIREMENT))
+_POD_TERM: Final = obj("topologyKey", labelSelector=_SELECTOR, topologyKey=STRING)
+_AFFINITY: Final = obj(
+    nodeAffinity=obj(
+        requiredDuringSchedulingIgnoredDuringExecution=obj("nodeSelectorTerms", nodeSelectorTerms=list_of(_NODE_TERM))
+    ),
+    podAntiAffinity=obj(requiredDuringSchedulingIgnoredDuringExecution=list_of(_POD_TERM)),
+)
 _METADATA: Final = obj(annotations=map_of(), finalizers=list_of(STRING), labels=map_of(), name=STRING, namespace=STRING)
 _POD_SPEC: Final = obj(
     "containers",
     activeDeadlineSeconds=INTEGER,
+    affinity=_AFFINITY,
     automountServiceAccountToken=BOOLEAN,
     containers=list_of(_CONTAINER, "name"),
     dnsPolicy=STRING,

@@ -7,7 +7,7 @@ from typing import Final
 
 from e2e.support.kube.inside import Inside
 from e2e.support.kube.kinds import NODES, PODS
-from e2e.support.kube.status import Document
+from e2e.support.kube.status import Document, Json
 from e2e.support.kube.store import now
 
 _QUANTITY: Final = re.compile(r"([0-9.]+)(m|k|Ki|M|Mi|G|Gi|T|Ti)?")
@@ -23,6 +23,7 @@ _UNITS: Final = {
     "T": 1e12,
     "Ti": 2.0**40,
 }
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 ENDED: Final = ("Succeeded", "Failed")
 
 
@@ -64,9 +65,21 @@ def sum_requests(pod: Document) -> Counter[str]:
 
 
 def _find_reason(pod: Document, node: Document, placed: Iterable[Document]) -> str:
+    """Why the node is none for the pod; empty where it is one."""
+    here = [other for other in placed if other["spec"]["nodeName"] == node["metadata"]["name"]]
+    return _find_selected_out(pod, node) or _find_kept_away(pod, node, here) or _find_missing(pod, node, here)
+
+
+def _find_selected_out(pod: Document, node: Document) -> str:
     labels = node["metadata"].get("labels") or {}
-    if any(labels.get(name) != value for name, value in (pod["spec"].get("nodeSelector") or {}).items()):
-        return "node(s) didn't match Pod's node affinity/selector"
+    terms = _get_affinity(pod, "nodeAffinity").get("nodeSelectorTerms")
+    is_named = (pod["spec"].get("nodeSelector") or {}).items() <= labels.items()
+    if is_named and (not terms or any(_matches(term, labels) for term in terms)):
+        return ""
+    return "node(s) didn't match Pod's node affinity/selector"
+
+
+def _find_kept_away(pod: Document, node: Document, here: Iterable[Document]) -> str:
     if node["spec"].get("unschedulable"):
         return "node(s) were unschedulable"
     for taint in node["spec"].get("taints") or ():
@@ -74,14 +87,34 @@ def _find_reason(pod: Document, node: Document, placed: Iterable[Document]) -> s
             return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
     if not any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"]["conditions"]):
         return "node(s) had untolerated taint {node.kubernetes.io/not-ready: }"
+    for term in _get_affinity(pod, "podAntiAffinity"):
+        wanted = term["labelSelector"]["matchLabels"].items()
+        if any(wanted <= (other["metadata"].get("labels") or {}).items() for other in here):
+            return "node(s) didn't match pod anti-affinity rules"
+    return ""
+
+
+def _find_missing(pod: Document, node: Document, here: Iterable[Document]) -> str:
     used: Counter[str] = Counter()
-    for other in placed:
-        if other["spec"]["nodeName"] == node["metadata"]["name"]:
-            used.update(sum_requests(other))
+    for other in here:
+        used.update(sum_requests(other))
     for name, asked in sum_requests(pod).items():
         if asked > read_quantity(node["status"]["allocatable"].get(name, "0")) - used[name] + 1e-9:
             return f"Insufficient {name}"
     return ""
+
+
+def _get_affinity(pod: Document, kind: str) -> Json:
+    affinity = pod["spec"].get("affinity") or {}
+    return (affinity.get(kind) or {}).get(_REQUIRED) or {}
+
+
+def _matches(term: Document, labels: dict[str, str]) -> bool:
+    """Whether a node with these labels is one of a term; `In` and `Exists` are the operators that are known."""
+    return all(
+        one["key"] in labels and (one["operator"] == "Exists" or labels[one["key"]] in one["values"])
+        for one in term["matchExpressions"]
+    )
 
 
 def _is_tolerated(pod: Document, taint: Document) -> bool:

@@ -12,7 +12,7 @@ from server.tests.executors.conformance import SECRET, run
 from server.tests.executors.on_engine import COUNTS
 from server.tests.executors.slurm.on_slurm import ADA, SlurmHarness, ready_lab, slurm_harness
 from starforge.contract.launch import LaunchRequest, Mount, Secret
-from starforge.contract.observation import Failure, Gone, Phase
+from starforge.contract.observation import Failure, Gone, Phase, Seen
 from starforge.errors import LaunchRefused
 from starforge_console.executors.slurm.settings import StaticToken, TokenFile, TokenSource
 from starforge_console.settings.slurm import ClusterUser
@@ -86,6 +86,21 @@ def test_a_user_whose_number_is_another_there_is_told_what_to_look_at(lab: Slurm
             assert ended.failure is Failure.NODE_FAULT
             assert "cannot use the attempt's directory" in ended.note
             assert harness.count_starts(request.attempt) == 0
+
+        run(harness, scenario())
+
+
+def test_a_strangers_name_and_comment_that_are_no_text_hide_no_job_of_ours(lab: SlurmLab, tmp_path: Path) -> None:
+    with slurm_harness(lab, tmp_path) as harness:
+
+        async def scenario() -> None:
+            request = harness.make_request()
+            await harness.launch(request)
+            await harness.settle(request.attempt, Phase.RUNNING)
+            odd = os.fsdecode(b"\xff\xc3(")
+            lab.submit_as("bob", "--hold", "--job-name", odd, "--comment", odd, "--wrap", "true")
+            assert isinstance((await harness.executor.observe([request.attempt]))[request.attempt], Seen)
+            await run_whole(harness, harness.make_request())
 
         run(harness, scenario())
 

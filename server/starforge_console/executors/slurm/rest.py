@@ -1,6 +1,7 @@
 """Slurm's REST daemon over HTTP or a unix socket: typed calls, and what each way of not answering means."""
 
 import contextlib
+import json
 from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -52,7 +53,9 @@ class SlurmRest:
         _, document = await self._ask("GET", "/openapi/v3", self._settings.user)
         paths = document.get("paths") if isinstance(document, dict) else None
         if not isinstance(paths, dict):
-            check_reply(500, "", document)
+            self._tokens.forget()  # it may be them that are refused
+            with contextlib.suppress(JobUnknown):
+                check_reply(500, "", document)
             raise SlurmSilent(say("slurm.no_answer", why=say("slurm.no_paths", path="/openapi/v3")))
         try:
             self._dialect = choose_dialect(paths)
@@ -63,17 +66,17 @@ class SlurmRest:
     async def list_jobs(self, user: str) -> list[NativeJob]:
         """Every job that the controller remembers and `user` may see."""
         dialect = await self.negotiate()
-        return _read_all(dialect.family.read_job, await self._get("jobs", user), "jobs")
+        return _read_all(dialect.family.read_job, await self._get_list("jobs", user), "jobs")
 
     async def list_nodes(self, user: str) -> list[NativeNode]:
         """Every node."""
         dialect = await self.negotiate()
-        return _read_all(dialect.family.read_node, await self._get("nodes", user), "nodes")
+        return _read_all(dialect.family.read_node, await self._get_list("nodes", user), "nodes")
 
     async def list_partitions(self, user: str) -> list[NativePartition]:
         """Every partition."""
         dialect = await self.negotiate()
-        return _read_all(dialect.family.read_partition, await self._get("partitions", user), "partitions")
+        return _read_all(dialect.family.read_partition, await self._get_list("partitions", user), "partitions")
 
     async def find_job(self, job_id: int, user: str) -> list[NativeJob] | None:
         """The job with its components; None when the controller answers that it knows none of that id."""
@@ -123,7 +126,13 @@ class SlurmRest:
         with contextlib.suppress(JobUnknown):
             check_reply(status, "", document)
 
-    async def _get(self, path: str, user: str) -> Any:  # noqa: ANN401 - parsed JSON
+    async def _get_list(self, name: str, user: str) -> Any:  # noqa: ANN401 - parsed JSON
+        try:
+            return await self._get(name, user)
+        except JobUnknown as error:  # nobody asked for one
+            raise SlurmSilent(say("slurm.no_answer", why=say("slurm.no_list", name=repr(name)))) from error
+
+    async def _get(self, path: str, user: str) -> Any:  # noqa: ANN401 - the same
         dialect = await self.negotiate()
         status, document = await self._ask("GET", f"/slurm/{dialect.version}/{path}", user)
         try:
@@ -146,7 +155,8 @@ class SlurmRest:
             words = str(error) or type(error).__name__
             raise SlurmSilent(say("slurm.unreachable", url=self._settings.url, why=words)) from error
         try:
-            return answer.status_code, answer.json()
+            # Whoever may queue a job gives it a name and a comment, and Slurm tells bytes that are no text as they are.
+            return answer.status_code, json.loads(answer.content.decode(errors="replace"))
         except (ValueError, RecursionError):  # no JSON, or nested beyond reading
             return answer.status_code, answer.text
 

@@ -33,7 +33,7 @@ class Daemon:
 
     answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
-    users: list[str | None] = field(default_factory=list)
+    tokens: list[str | None] = field(default_factory=list)
     port: int = 0
 
     def serve(self, *versions: str, accounting: bool = False) -> None:
@@ -52,8 +52,9 @@ def serving(daemon: Daemon) -> Iterator[None]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, body = daemon.find(self.path)
-            daemon.users.append(self.headers["X-SLURM-USER-NAME"])
-            content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+            daemon.tokens.append(self.headers["X-SLURM-USER-TOKEN"])
+            text = body if isinstance(body, (bytes, str)) else json.dumps(body)
+            content = text if isinstance(text, bytes) else text.encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -136,6 +137,43 @@ def test_a_version_that_is_not_served_any_more_is_agreed_on_anew(daemon: Daemon,
     assert isinstance(first, Gone)
     assert isinstance(upgraded, NoSignal)
     assert isinstance(after, Gone)
+
+
+def test_a_strangers_name_that_is_no_text_hides_no_job_of_ours(daemon: Daemon, tmp_path: Path) -> None:
+    ours = job("RUNNING", name=f"starforge-{ATTEMPT}", comment=write_owner("lab", ATTEMPT))
+    listed = json.dumps(jobs(ours, job("RUNNING", job_id=2, name="stranger"))).encode()
+    daemon.answers["/slurm/v0.0.41/jobs"] = (200, listed.replace(b"stranger", b"\xff\xfe\xc3("))
+    assert isinstance(observe(daemon, tmp_path), Seen)
+
+
+@pytest.mark.parametrize(
+    "answer", ["<html>It works!</html>", "", '{"jobs": [{', "[]", "null", "7", '{"jobs": null}', '{"jobs": [null]}']
+)
+def test_a_list_that_is_none_is_no_signal(daemon: Daemon, tmp_path: Path, answer: str) -> None:
+    daemon.answers["/slurm/v0.0.41/jobs"] = (200, answer)
+    assert isinstance(observe(daemon, tmp_path), NoSignal)
+
+
+def test_a_list_that_answers_as_if_for_one_job_is_no_signal(daemon: Daemon, tmp_path: Path) -> None:
+    daemon.answers["/slurm/v0.0.41/jobs"] = UNKNOWN
+    assert isinstance(observe(daemon, tmp_path), NoSignal)
+
+
+def test_a_token_that_is_refused_at_the_first_question_is_made_anew(daemon: Daemon, tmp_path: Path) -> None:
+    daemon.answers["/slurm/v0.0.41/jobs"] = (200, jobs(job("RUNNING")))
+    paths = daemon.answers["/openapi/v3"]
+    daemon.answers["/openapi/v3"] = (401, "Authentication failure\n")
+
+    async def question(executor: SlurmExecutor) -> list[Observation]:
+        refused = (await executor.observe([ATTEMPT]))[ATTEMPT]
+        daemon.answers["/openapi/v3"] = paths
+        (tmp_path / "key").write_bytes(b"l" * 32)
+        return [refused, (await executor.observe([ATTEMPT]))[ATTEMPT]]
+
+    refused, after = ask(daemon, tmp_path, question)
+    assert isinstance(refused, NoSignal)
+    assert isinstance(after, Gone)
+    jwt.decode(daemon.tokens[-1] or "", jwk.OctKey.import_key(b"l" * 32))
 
 
 def test_versions_that_nobody_speaks_are_no_signal_with_what_was_offered(daemon: Daemon, tmp_path: Path) -> None:

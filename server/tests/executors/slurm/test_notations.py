@@ -15,6 +15,8 @@ from starforge_console.executors.slurm.versions import UnknownVersions, choose_d
         ("n[1-3,07],login", ("n1", "n2", "n3", "n07", "login")),
         ("a[09-11]-ib", ("a09-ib", "a10-ib", "a11-ib")),
         ("r[1-2]n[1-2]", ("r1n1", "r1n2", "r2n1", "r2n2")),
+        ("None assigned", ()),
+        ("n[a-b,-]", ("na-b", "n-")),
     ],
 )
 def test_a_list_of_hosts_is_expanded(text: str, hosts: tuple[str, ...]) -> None:
@@ -37,6 +39,8 @@ def test_a_list_of_hosts_is_expanded(text: str, hosts: tuple[str, ...]) -> None:
         )),
         ("gres:gpu:h200:2", (Gres("gpu", "h200", 2, None),)),
         ("gres/gpu:h200:2", (Gres("gpu", "h200", 2, None),)),
+        ("gpu:h200:2(IDX:1-)", (Gres("gpu", "h200", 2, None),)),
+        ("gpu:h200:99999999999,gpu:l40s:1", (Gres("gpu", "l40s", 1, None),)),
     ],
 )  # fmt: skip
 def test_generic_resources_are_read(text: str, found: tuple[Gres, ...]) -> None:

@@ -96,6 +96,19 @@ def test_a_version_that_is_gone_is_not_taken_for_a_job_that_is_gone() -> None:
         check_reply(404, "text/plain", "Unable find requested URL. Please view /openapi/v3 for API reference.\n")
 
 
+@pytest.mark.parametrize("errors", ["Something broke", ["Something broke"], {"error": "Something broke"}])
+def test_errors_in_a_form_of_their_own_are_errors(errors: object) -> None:
+    with pytest.raises(SlurmSilent, match="Something broke"):
+        check_reply(200, "", {"jobs": [], "errors": errors})
+
+
+def test_words_that_are_told_in_a_form_of_their_own_are_read_as_words_or_as_none() -> None:
+    node = {"name": "n1", "state": "idle", "state_flags": "DRAIN", "partitions": "gpu"}
+    assert Plain().read_node(node).states == ("IDLE", "DRAIN")
+    assert Plain().read_node(node).partitions == ("gpu",)
+    assert Structured().read_node({**node, "partitions": None}).partitions == ()
+
+
 def test_a_list_that_is_missing_is_not_an_empty_one() -> None:
     with pytest.raises(Unreadable):
         read_list({"errors": []}, "jobs")

@@ -50,11 +50,8 @@ def read_list(document: Any, name: str) -> list[Document]:  # noqa: ANN401 - par
 def read_complaints(document: Any) -> tuple[Complaint, ...]:  # noqa: ANN401 - the same
     """The errors of a reply, under either of the names that versions have for them."""
     listed = document.get("errors") if isinstance(document, Mapping) else None
-    return tuple(
-        Complaint(number=_read_number(one), text=str(one.get("error") or one.get("description") or ""))
-        for one in listed or ()
-        if isinstance(one, Mapping)
-    )
+    complaints = listed if isinstance(listed, list) else [listed or None]
+    return tuple(_read_complaint(one) for one in complaints if one is not None)
 
 
 def read_submitted(document: Any) -> Submitted:  # noqa: ANN401 - the same
@@ -73,6 +70,19 @@ def read_reason(document: Document) -> str:
     """Slurm's word for why; it says "None" for none."""
     reason = read_text(document, "state_reason")
     return "" if reason == "None" else reason
+
+
+def read_words(document: Document, name: str) -> tuple[str, ...]:
+    """A list of words, or one alone; none where it is null or left out."""
+    value = document.get(name)
+    words = value if isinstance(value, list) else [value]
+    return tuple(str(word) for word in words if word)
+
+
+def _read_complaint(error: Any) -> Complaint:  # noqa: ANN401 - the same
+    if not isinstance(error, Mapping):
+        return Complaint(number=0, text=str(error))
+    return Complaint(number=_read_number(error), text=str(error.get("error") or error.get("description") or ""))
 
 
 def _read_number(error: Document) -> int:

@@ -9,7 +9,12 @@ _SIGNAL_BITS: Final = 0x7F
 _SIGNALLED: Final = 128
 _MOST_HOSTS: Final = 100_000
 _RANGES: Final = re.compile(r"\[([^\]]*)\]")
-_GRES: Final = re.compile(r"(?P<name>[^:,(]+)(?::(?P<type>[^:,(]+))??(?::(?P<count>\d+))?(?:\((?P<more>[^)]*)\))?$")
+_RANGE: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+_INDICES: Final = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
+_NO_HOSTS: Final = frozenset({"(null)", "N/A", "None assigned"})
+_GRES: Final = re.compile(
+    r"(?P<name>[^:,(]+)(?::(?P<type>[^:,(]+))??(?::(?P<count>[0-9]{1,6}))?(?:\((?P<more>[^)]*)\))?$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,9 @@ class Gres:
 
 
 def expand_hosts(text: str) -> tuple[str, ...]:
-    """The hosts of a list such as `n[1-3,07],login`, in its order."""
+    """The hosts of a list such as `n[1-3,07],login`, in its order; none for words such as the accounting's for none."""
+    if text in _NO_HOSTS:
+        return ()
     return tuple(host for part in _split(text) for host in _expand(part))
 
 
@@ -52,7 +59,7 @@ def tell_signal(number: int) -> int:
 
 def _read_indices(more: str) -> tuple[int, ...] | None:
     listed = more.partition("IDX:")[2]
-    if not listed or not re.fullmatch(r"[0-9,-]+", listed):
+    if not listed or not _INDICES.fullmatch(listed):
         return None
     return tuple(int(one) for part in listed.split(",") for one in _count(part))
 
@@ -82,10 +89,11 @@ def _expand(part: str) -> Iterator[str]:
 
 
 def _count(piece: str) -> Iterator[str]:
-    """The numbers of `3` or `08-11`, with the zeros they were written with."""
-    first, dash, last = piece.partition("-")
-    if not dash:
-        yield first
+    """The numbers of `3` or `08-11`, with the zeros they were written with; what is no range stands for itself."""
+    match = _RANGE.fullmatch(piece)
+    if match is None:
+        yield piece
         return
+    first, last = match.groups()
     for number in range(int(first), min(int(last), int(first) + _MOST_HOSTS) + 1):
         yield str(number).zfill(len(first))

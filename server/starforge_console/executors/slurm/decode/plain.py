@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from starforge.said.sentence import say
-from starforge_console.executors.slurm.decode.family import Document, Unreadable, read_reason, read_text
+from starforge_console.executors.slurm.decode.family import Document, Unreadable, read_reason, read_text, read_words
 from starforge_console.executors.slurm.decode.notations import decode_status, expand_hosts
 from starforge_console.executors.slurm.native import NativeJob, NativeNode, NativePartition
 
@@ -43,11 +43,10 @@ class Plain:
 
     def read_node(self, document: Document) -> NativeNode:
         """One entry of `nodes`. Raises Unreadable."""
-        flags = document.get("state_flags")
         return NativeNode(
             name=_require_text(document, "name"),
-            states=(_require_text(document, "state").upper(), *(str(flag).upper() for flag in flags or ())),
-            partitions=tuple(map(str, document.get("partitions") or ())),
+            states=(_require_text(document, "state").upper(), *map(str.upper, read_words(document, "state_flags"))),
+            partitions=read_words(document, "partitions"),
             cpus=_number(document, "cpus"),
             cpus_taken=_number(document, "alloc_cpus"),
             memory_mb=_number(document, "real_memory"),
@@ -64,7 +63,7 @@ class Plain:
             name=_require_text(document, "name"),
             is_up=read_text(document, "state") == "UP",
             max_time_s=limit * 60.0 if limit > 0 else None,
-            is_default="default" in map(str.lower, map(str, document.get("flags") or ())),
+            is_default="default" in map(str.lower, read_words(document, "flags")),
         )
 
     def write_submission(self, components: Sequence[Document], script: str) -> Document:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starforge.said.sentence import say
-from starforge_console.executors.slurm.decode.family import Document, Unreadable, read_reason, read_text
+from starforge_console.executors.slurm.decode.family import Document, Unreadable, read_reason, read_text, read_words
 from starforge_console.executors.slurm.decode.notations import expand_hosts, tell_signal
 from starforge_console.executors.slurm.native import NativeJob, NativeNode, NativePartition
 
@@ -49,7 +49,7 @@ class Structured:
         return NativeNode(
             name=read_text(document, "name"),
             states=_read_states(document.get("state")),
-            partitions=tuple(map(str, document.get("partitions") or ())),
+            partitions=read_words(document, "partitions"),
             cpus=_number(document.get("cpus")) or 0,
             cpus_taken=_number(document.get("alloc_cpus")) or 0,
             memory_mb=_number(document.get("real_memory")) or 0,

@@ -14,10 +14,10 @@ from urllib.parse import urlencode
 
 from starforge.contract.launch import Secret
 from starforge.said.sentence import say
+from starforge_console.accounts.acts import check_user_name
 from starforge_console.accounts.oidc_provider import Exchange, Provider
 from starforge_console.accounts.sign_in import Accounts
 from starforge_console.accounts.throttle import Throttle
-from starforge_console.accounts.users import check_user_name
 from starforge_console.clock import Clock
 from starforge_console.domain.roles import Role, find_widest
 from starforge_console.errors import Forbidden, ProviderRefused

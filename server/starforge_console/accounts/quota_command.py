@@ -4,15 +4,9 @@ from starforge.cli.output import note, print_json
 from starforge.cli.quota_tables import print_quotas
 from starforge.contract.quotas import QuotaList
 from starforge.wording import count_of
+from starforge_console.accounts.acts import build_limit, build_no_limit, build_team
 from starforge_console.accounts.quota_views import show_quota
-from starforge_console.accounts.quotas import (
-    change_limit,
-    change_team,
-    find_holder,
-    list_quotas,
-    list_team,
-    remove_limit,
-)
+from starforge_console.accounts.quotas import find_holder, list_quotas, list_team, parse_parts
 from starforge_console.domain.quota import Holder
 from starforge_console.ledger.database import Database
 from starforge_console.ledger.quotas import load_quotas
@@ -21,7 +15,7 @@ from starforge_console.ledger.quotas import load_quotas
 def set_quota(ledger: Database, user: str | None, team: str | None, changes: dict[str, str]) -> None:
     """Change the limit of a user or team, and say what it is now. Raises InputError, NotFound."""
     holder = find_holder(ledger, user, team)
-    limit = change_limit(ledger, holder, changes)
+    limit = ledger.write_now(build_limit(holder, parse_parts(changes)))
     note(f"{holder}: {limit}")
     if holder.kind == "team" and not list_team(ledger, holder.name):
         note(f"nobody is in team {holder.name} yet: starforge-console user team USER {holder.name}")
@@ -30,7 +24,7 @@ def set_quota(ledger: Database, user: str | None, team: str | None, changes: dic
 def remove_quota(ledger: Database, user: str | None, team: str | None) -> None:
     """Take the limit of a user or team away. Raises InputError, NotFound."""
     holder = find_holder(ledger, user, team)
-    remove_limit(ledger, holder)
+    ledger.write_now(build_no_limit(holder))
     note(f"{holder}: no limit")
 
 
@@ -45,7 +39,7 @@ def show_quotas(ledger: Database, now: float, *, as_json: bool, runs: bool = Fal
 
 def put_in_team(ledger: Database, user: str, team: str | None) -> None:
     """Let the user belong to a team or to none, and say who is in it. Raises InputError, NotFound."""
-    change_team(ledger, user, team)
+    ledger.write_now(build_team(user, team))
     if team is None:
         note(f"user {user} is in no team")
         return

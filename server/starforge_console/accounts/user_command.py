@@ -3,14 +3,15 @@
 import time
 
 from starforge.cli.output import note, print_json, print_table
-from starforge_console.accounts.users import list_everybody, set_active, set_role
+from starforge_console.accounts.acts import build_active, build_role
 from starforge_console.domain.roles import Role
 from starforge_console.ledger.database import Database
+from starforge_console.ledger.people import list_people
 
 
 def show_users(ledger: Database, *, as_json: bool) -> None:
     """Print every user."""
-    people = list_everybody(ledger)
+    people = ledger.read_now(list_people)
     if as_json:
         items = [
             {
@@ -32,8 +33,8 @@ def show_users(ledger: Database, *, as_json: bool) -> None:
 def change_user(ledger: Database, name: str, role: str | None, *, active: bool | None) -> None:
     """Change what is given, and say what the user is now. Raises NotFound, Conflict."""
     if role is not None:
-        person = set_role(ledger, name, Role(role))
+        person = ledger.write_now(build_role(name, Role(role)))
         note(f"user {name} is {person.user.role}")
     if active is not None:
-        set_active(ledger, name, time.time(), active=active)
+        ledger.write_now(build_active(name, time.time(), active=active))
         note(f"user {name} may sign in" if active else f"user {name} may not sign in, and has no token and no session")

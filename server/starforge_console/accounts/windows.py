@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from starforge.errors import InputError, NotFound
-from starforge.hardware.profiles import BUILT_IN
-from starforge.hardware.series import FAMILIES, SERIES_BY_NAME
+from starforge.errors import NotFound
 from starforge.said.sentence import say
-from starforge_console.accounts.quotas import check_team
+from starforge_console.accounts.acts import check_profiles, check_team
 from starforge_console.clock import Clock
 from starforge_console.domain.nearest import say_nearest
 from starforge_console.domain.opening import KeptWindow, WindowOf, explain_lost
@@ -132,8 +130,4 @@ class OpeningHours:
                 raise NotFound(say("form.no_fleet", name=repr(of.name)), next_step=say_nearest(of.name, known))
             return
         added = {one.series for one in await self._ledger.read(list_added_series)}
-        known = {*BUILT_IN, *SERIES_BY_NAME.values(), *FAMILIES, *added}
-        if of.name not in known:
-            what = f"there is no profile {of.name!r}"
-            why = "a profile is cpu, any, or a series or family of GPUs"
-            raise InputError(what, why=why, next_step=say_nearest(of.name, known))
+        check_profiles([of.name], added)

@@ -40,7 +40,9 @@ def init(admin: str | None, *, new_link: bool) -> None:
 
     The link works once, within an hour. Everything that is there already stays as it is; the console may be running.
     """
-    from starforge_console.accounts.users import ADMIN, create_user, find_first_admin, issue_sign_in_code, load_admin  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.accounts.acts import build_link, build_user  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.accounts.users import find_first_admin, load_admin  # noqa: PLC0415 - the same
+    from starforge_console.domain.roles import Role  # noqa: PLC0415 - the same
     from starforge_console.fleets.install import prepare_install, prepare_state  # noqa: PLC0415 - the same
     from starforge_console.fleets.readiness import check_host, find_obstacles  # noqa: PLC0415 - the same
 
@@ -57,13 +59,13 @@ def init(admin: str | None, *, new_link: bool) -> None:
             say(f"it was set up before, with {first.name} as its administrator; --new-link prints a new sign-in link")
             return
         if first is None:
-            user = create_user(ledger, admin or ADMIN, ADMIN, time.time())
+            user = ledger.write_now(build_user(admin or Role.ADMIN.value, Role.ADMIN, time.time())).user
         else:
             user = first if admin is None else load_admin(ledger, admin)
-        code = issue_sign_in_code(ledger, user, time.time())
+        made = ledger.write_now(build_link(user.name, time.time()))
     say("next: starforge-console serve")
     say(f"then sign in as {user.name} with this link, which works once, within an hour:")
-    click.echo(link_of(settings, code))
+    click.echo(link_of(settings, made.text))
 
 
 @main.command()

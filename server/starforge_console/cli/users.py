@@ -1,13 +1,16 @@
 """`starforge-console token` and `user`."""
 
 import time
+from typing import Final
 
 import click
 
 from starforge_console.cli.group import Commands
 from starforge_console.cli.opening import link_of, open_ledger, read_settings
+from starforge_console.domain.roles import Role
 
-ROLES = ("viewer", "member", "operator", "admin")
+ROLES: Final = [role.value for role in reversed(Role)]
+"""The widest last."""
 
 
 @click.group(cls=Commands)
@@ -21,10 +24,10 @@ def token() -> None:
 @click.option("--days", default=90.0, show_default=True, help="How long it is valid.")
 def create_token(name: str, scopes: str, days: float) -> None:
     """Print a new token and nothing else, to be piped into 'sf login'. The console may be running."""
-    from starforge_console.accounts.users import issue_token, load_named  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.accounts.users import issue_token  # noqa: PLC0415 - a help text needs none of it
 
     with open_ledger(read_settings()) as ledger:
-        made = issue_token(ledger, load_named(ledger, name), scopes.split(","), days, time.time())
+        made = issue_token(ledger, name, scopes.split(","), days, time.time())
     click.echo(made.reveal())
 
 
@@ -35,15 +38,16 @@ def user() -> None:
 
 @user.command("add")
 @click.argument("name")
-@click.option("--role", type=click.Choice(ROLES), default="member", show_default=True)
+@click.option("--role", type=click.Choice(ROLES), default=Role.MEMBER.value, show_default=True)
 def add_user(name: str, role: str) -> None:
     """Add a user and print a sign-in link, which works once, within an hour."""
-    from starforge_console.accounts.users import create_user, issue_sign_in_code  # noqa: PLC0415 - as above
+    from starforge_console.accounts.acts import build_link, build_user  # noqa: PLC0415 - as above
 
     settings = read_settings()
     with open_ledger(settings) as ledger:
-        code = issue_sign_in_code(ledger, create_user(ledger, name, role, time.time()), time.time())
-    click.echo(link_of(settings, code))
+        ledger.write_now(build_user(name, Role(role), time.time()))
+        made = ledger.write_now(build_link(name, time.time()))
+    click.echo(link_of(settings, made.text))
 
 
 @user.command("ls")
@@ -80,12 +84,12 @@ def set_user(name: str, role: str | None, *, active: bool | None) -> None:
 @click.argument("name")
 def make_link(name: str) -> None:
     """Print a new sign-in link for a user, which works once, within an hour."""
-    from starforge_console.accounts.users import issue_sign_in_code, load_named  # noqa: PLC0415 - as above
+    from starforge_console.accounts.acts import build_link  # noqa: PLC0415 - as above
 
     settings = read_settings()
     with open_ledger(settings) as ledger:
-        code = issue_sign_in_code(ledger, load_named(ledger, name), time.time())
-    click.echo(link_of(settings, code))
+        made = ledger.write_now(build_link(name, time.time()))
+    click.echo(link_of(settings, made.text))
 
 
 @user.command("team")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Select, insert, select
 
@@ -20,6 +20,9 @@ PREFIX: Final = "did."
 """How the codes of acts begin."""
 
 T = TypeVar("T")
+
+Work: TypeAlias = Callable[[Connection], T]
+"""What is done in one transaction, for whoever runs it."""
 
 
 class Via(StrEnum):
@@ -88,9 +91,7 @@ def acting_as(actor: Actor) -> Iterator[None]:
         _ACTING.reset(kept)
 
 
-def audited(
-    work: Callable[[Connection], T], tell: Said | Callable[[T], Said | None], by: Actor | None = None
-) -> Callable[[Connection], T]:
+def audited(work: Work[T], tell: Said | Callable[[T], Said | None], by: Actor | None = None) -> Work[T]:
     """`work`, and one row about it in the same transaction; in the name of `by`, else of whoever this task acts for.
 
     `tell` is what was done, or gives it from what `work` gave; None: nothing was, and there is no row.

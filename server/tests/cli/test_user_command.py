@@ -33,6 +33,13 @@ def test_users_are_added_listed_and_changed(command: Command) -> None:
     assert "/signin/" in command("user", "link", "ann").stdout
 
 
+def test_nobody_is_linked_who_may_not_sign_in(command: Command) -> None:
+    command("user", "add", "ann")
+    command("user", "set", "ann", "--inactive")
+    done = command("user", "link", "ann")
+    assert (done.exit_code, done.stdout, "user ann may not sign in" in done.stderr) == (1, "", True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

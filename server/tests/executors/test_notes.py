@@ -25,6 +25,7 @@ NO_NOTES: Final = (SettingsError,)
 NOTES: Final = frozenset({"what", "why", "next_step", "note", "reason", "why_not", "gpus_unknown", "error"})
 LEFT_OUT: Final = {
     "executors/fake.py": "a backend of tests, whose words stand for a backend's own",
+    "executors/kuberay/checking.py": "what a command prints in a terminal",
     "executors/kuberay/script.py": "a program for a shell",
     "executors/kuberay/spread.py": "a program for Ray",
     "executors/slurm/checking.py": "what a command prints in a terminal",

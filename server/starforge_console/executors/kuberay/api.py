@@ -15,6 +15,8 @@ from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from starforge.said.sentence import say
 from starforge_console.executors.kuberay.replies import Expired, KubeRefused, KubeSilent, check_read, check_write
@@ -25,8 +27,8 @@ PAGE: Final = 250
 WATCH_S: Final = 300
 """How long a watch goes on before the server is to end it; it is then taken up again."""
 _MANAGER: Final = "starforge"
-_CREDENTIALS: Final = (ConfigError, OSError, KeyError, ValueError, TypeError, AttributeError, ssl.SSLError)
-"""What lightkube raises for a kubeconfig that cannot be used: it reads the file without looking at its form."""
+_CREDENTIALS: Final = (ConfigError, YAMLError, OSError, KeyError, ValueError, TypeError, AttributeError, ssl.SSLError)
+"""What is raised for a kubeconfig that cannot be used: lightkube does not look at its form."""
 
 Document = Mapping[str, Any]
 
@@ -178,7 +180,9 @@ def load_config(settings: KubeSettings) -> SingleConfig:
     if settings.kubeconfig is None:
         whole = KubeConfig.from_service_account()
     else:
-        whole = KubeConfig.from_file(settings.kubeconfig)
+        with settings.kubeconfig.open(encoding="utf-8") as file:
+            found = YAML(typ="safe").load(file)
+        whole = KubeConfig.from_dict(found, fname=settings.kubeconfig)
     config = whole.get(settings.context or None)
     if config is None:
         raise ConfigError("no current context")

@@ -18,8 +18,7 @@ from starforge_console.executors.kuberay.replies import KubeSilent
 from starforge_console.executors.kuberay.series import Naming
 from starforge_console.executors.kuberay.settings import KubeSettings
 from starforge_console.executors.kuberay.states import DEPLOYMENTS, Means, list_holding
-from starforge_console.executors.kuberay.viewing import Cluster as Listed
-from starforge_console.executors.kuberay.viewing import build_view, list_own_nodes
+from starforge_console.executors.kuberay.viewing import Listing, build_view, list_own_nodes
 from starforge_console.executors.reserving import Waiting, reserve
 
 _FORBIDDEN: Final = 403
@@ -107,7 +106,7 @@ class KubeCluster:
         uids = {pod.uid for pod in own.pods}
         # Of pods of ours what was listed with the RayJobs counts: both lists are to be of one moment.
         pods = [*own.pods, *(pod for pod in others if pod.uid not in uids)]
-        listed = Listed(nodes=[read_node(document, resource) for document in nodes], pods=pods, missing=missing)
+        listed = Listing(nodes=[read_node(document, resource) for document in nodes], pods=pods, missing=missing)
         fleet = list_own_nodes(listed.nodes, self._settings)
         view = build_view(listed, uids, self._settings, self.naming)
         return Picture(

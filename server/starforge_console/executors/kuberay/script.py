@@ -113,6 +113,17 @@ count_kills() {
   cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null |
     sed -n 's/^oom_kill //p' | head -n 1
 }
+name_process() { # a process by its number and its start: numbers come again, in a container that was restarted too
+  local stat
+  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+  set -- "$1" ${stat##*) }
+  echo "$1 ${21}"
+}
+is_alive() { # whether the script of this pod still runs
+  local pid=''
+  read -r pid _ 2>/dev/null <"$alive"
+  [ -n "$pid" ] && [ "$(name_process "$pid")" = "$(cat "$alive")" ]
+}
 end_in() { # seconds until what is left of it is killed; the first time it is asked to end
   local at=$((SECONDS + $1))
   [ -n "$kill_at" ] || kill -TERM "$child" 2>/dev/null
@@ -131,7 +142,7 @@ run() { # rank: the command on this node, from its beginning to its end
   local kills code killed=''
   export FORGE_NODE_RANK=$1
   @threads@
-  echo $$ >"$alive"
+  name_process $$ >"$alive"
   trap 'rm -f "$alive"' EXIT
   kills=$(count_kills)
   umask 022 # as in a container: others go on from what the job leaves
@@ -158,7 +169,7 @@ leave) # the pod is taken away: it ends in time, and until then its node waits
   grep -qs '^pod ' $own/@mark@ || exit 0
   ! ask_to_end @grace@ left || made=1
   if [ -s "$alive" ]; then
-    while [ -s "$alive" ] && kill -0 "$(cat "$alive")" 2>/dev/null; do sleep 0.5; done
+    while is_alive; do sleep 0.5; done
   elif [ -n "${made:-}" ]; then
     until [ -s $own/@ended@ ]; do sleep 0.5; done
   fi

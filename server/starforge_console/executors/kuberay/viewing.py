@@ -13,7 +13,7 @@ from starforge_console.executors.kuberay.settings import KubeSettings, Toleratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class Listing:
     """What was listed at one moment. `missing` is why not all pods could be; empty where they were."""
 
     nodes: Sequence[NativeNode]
@@ -21,20 +21,20 @@ class Cluster:
     missing: str = ""
 
 
-def build_view(cluster: Cluster, own: Collection[str], settings: KubeSettings, naming: Naming) -> FleetView:
+def build_view(listing: Listing, own: Collection[str], settings: KubeSettings, naming: Naming) -> FleetView:
     """The fleet's nodes; `own` are the uids of pods of ours, and every other one is a stranger's."""
-    living = [pod for pod in cluster.pods if pod.is_living and pod.node]
+    living = [pod for pod in listing.pods if pod.is_living and pod.node]
     numbers = number_gpus([pod for pod in living if pod.uid in own])
     views = []
-    for node in list_own_nodes(cluster.nodes, settings):
+    for node in list_own_nodes(listing.nodes, settings):
         here = [pod for pod in living if pod.node == node.name]
         ours = [pod for pod in here if pod.uid in own]
         views.append(_view_node(node, ours, [pod for pod in here if pod.uid not in own], settings, naming, numbers))
     return FleetView(
         fleet=settings.fleet,
         nodes=tuple(sorted(views, key=lambda view: view.name)),
-        complete=not cluster.missing,
-        why_not=cluster.missing,
+        complete=not listing.missing,
+        why_not=listing.missing,
     )
 
 

@@ -15,7 +15,7 @@ from starforge_console.executors.kuberay.refusals import explain_refusal
 from starforge_console.executors.kuberay.replies import Expired, KubeRefused, KubeSilent, check_read, check_write
 from starforge_console.executors.kuberay.series import PRODUCT, Naming
 from starforge_console.executors.kuberay.settings import GPU_RESOURCE, SeriesRules, Toleration
-from starforge_console.executors.kuberay.viewing import Cluster, build_view
+from starforge_console.executors.kuberay.viewing import Listing, build_view
 from starforge_console.executors.reserving import Waiting, reserve
 
 
@@ -63,7 +63,7 @@ def view_of(root: Path, nodes: list[NativeNode], *pods: Document, missing: str =
     read = [read_pod(document, GPU_RESOURCE) for document in pods]
     whole = make_settings(root, **settings)
     view = build_view(
-        Cluster(nodes=nodes, pods=read, missing=missing),
+        Listing(nodes=nodes, pods=read, missing=missing),
         {one.uid for one in read if one.install == "lab"},
         whole,
         Naming(rules=whole.series, series_of=series_of),
@@ -138,7 +138,7 @@ class TestCapacity:
         whole = make_settings(tmp_path)
         naming = Naming(rules={}, series_of=series_of)
         nodes = [node("n1", labels={PRODUCT: "NVIDIA-H200"}), node("n2", gpus=2)]
-        view = build_view(Cluster(nodes=nodes, pods=[]), set(), whole, naming)
+        view = build_view(Listing(nodes=nodes, pods=[]), set(), whole, naming)
         pool = PoolRequest(name="main", nodes=1, gpus_per_node=2, series="h200", cpus=3, memory_bytes=5)
         left = reserve(view, [Waiting(attempt=OTHER, pools=(pool,))])
         assert [sum(gpu.state is GpuState.FREE for gpu in one.gpus) for one in left.nodes] == [2, 2]

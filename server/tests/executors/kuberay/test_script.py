@@ -160,6 +160,14 @@ def test_a_pod_in_which_nothing_began_or_all_has_ended_may_go_at_once(in_pod: Ca
     assert (pod.own / "stop").read_text() == ""
 
 
+def test_a_pod_whose_container_was_restarted_waits_for_nothing(in_pod: Callable[..., Pod]) -> None:
+    pod = in_pod(WAITS)
+    pod.begin()
+    pid, _start = (pod.own / "alive-pod-a").read_text().split()
+    (pod.own / "alive-pod-a").write_text(f"{pid} 1\n")  # the number is another process's now
+    assert pod.start("leave").wait(30) == 0
+
+
 def test_another_node_ends_with_the_first_that_fails(in_pod: Callable[..., Pod]) -> None:
     pod = in_pod(ENDS_AT_TERM)
     running = pod.begin("node", "2", "10.0.0.1")

@@ -1,0 +1,265 @@
+"""How the API server is asked: pages, watches that only wake, rights, and a trial that leaves nothing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.tests.containers.builders import new_attempt
+from e2e.support.kube.cluster import TOKEN, KubeApi, kube_api
+from server.tests.executors.kuberay.api_server import JOBS, NAMESPACE, make_job
+from server.tests.executors.kuberay.documents import make_settings, own_labels, request_of
+from starforge.contract.executor import FleetView
+from starforge.contract.launch import Mount
+from starforge.contract.observation import NoSignal
+from starforge.errors import BackendUnreachable
+from starforge_console.executors.kuberay.api import PAGE
+from starforge_console.executors.kuberay.api import KubeApi as Asked
+from starforge_console.executors.kuberay.checking import check_kube
+from starforge_console.executors.kuberay.executor import KubeRayExecutor
+from starforge_console.executors.kuberay.replies import Expired, KubeSilent
+from starforge_console.executors.kuberay.settings import Claim, KubeSettings, SeriesRules
+
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
+
+
+@pytest.fixture
+def api() -> Iterator[KubeApi]:
+    with kube_api() as api:
+        yield api
+
+
+@pytest.fixture
+def settings(api: KubeApi, tmp_path: Path) -> KubeSettings:
+    config = tmp_path / "kubeconfig"
+    config.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: lab\n"
+        f"clusters: [{{name: lab, cluster: {{server: '{api.server.url}'}}}}]\n"
+        f"users: [{{name: console, user: {{token: '{TOKEN}'}}}}]\n"
+        "contexts: [{name: lab, context: {cluster: lab, user: console}}, {name: nobody, context: {cluster: lab}}]\n"
+    )
+    return make_settings(tmp_path, kubeconfig=config, look_s=0.1)
+
+
+def ask(settings: KubeSettings, question: Callable[[Asked], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        asked = Asked(settings)
+        try:
+            return await asyncio.wait_for(question(asked), 30)
+        finally:
+            await asked.close()
+
+    return asyncio.run(run())
+
+
+def run_executor(settings: KubeSettings, scenario: Callable[[KubeRayExecutor], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        executor = KubeRayExecutor(settings, lambda _: None)
+        try:
+            return await asyncio.wait_for(scenario(executor), 30)
+        finally:
+            await executor.close()
+
+    return asyncio.run(run())
+
+
+def add_node(api: KubeApi, **labels: str) -> None:
+    made = api.client.create("/api/v1/nodes", {"metadata": {"name": "n1", "labels": labels}})
+    assert made.code == 201
+    status = {
+        "allocatable": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "4"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    assert api.client.merge("/api/v1/nodes/n1/status", {"status": status}).code == 200
+
+
+class TestLists:
+    """Every object, however many there are."""
+
+    def make_pods(self, api: KubeApi, count: int) -> None:
+        for number in range(count):
+            body = {"metadata": {"name": f"p{number}"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+            assert api.client.create(PODS, body).code == 201
+
+    def test_a_long_list_comes_in_pages(self, api: KubeApi, settings: KubeSettings) -> None:
+        self.make_pods(api, PAGE + 2)
+        items, version = ask(settings, lambda asked: asked.list_all(PODS))
+        assert len({item["metadata"]["name"] for item in items}) == PAGE + 2
+        assert version
+
+    def test_a_list_that_became_too_old_between_its_pages_begins_anew(
+        self, api: KubeApi, settings: KubeSettings
+    ) -> None:
+        self.make_pods(api, PAGE + 2)
+        api.server.faults.expire("continue=")
+        items, _ = ask(settings, lambda asked: asked.list_all(PODS))
+        assert len(items) == PAGE + 2
+
+
+class TestWatches:
+    """They tell that something changed, and go on whatever happens to them."""
+
+    def follow(self, api: KubeApi, settings: KubeSettings, *moments: Callable[[], object]) -> None:
+        """After each of `moments` a change must be told, by a wake that comes after it."""
+
+        async def scenario(executor: KubeRayExecutor) -> None:
+            woken = asyncio.Event()
+            await executor.start(woken.set)
+            await woken.wait()
+            for count, moment in enumerate(moments, 1):
+                await asyncio.to_thread(moment)
+                assert api.client.create(JOBS, make_job(labels=own_labels(new_attempt()))).code == 201
+                woken.clear()
+                while len(self.list_seen(await executor.inventory())) < count:
+                    await woken.wait()
+                    woken.clear()
+
+        run_executor(settings, scenario)
+
+    def list_seen(self, inventory: object) -> list[object]:
+        assert isinstance(inventory, dict)
+        return list(inventory)
+
+    def test_a_change_wakes_also_after_the_server_ended_the_watch(self, api: KubeApi, settings: KubeSettings) -> None:
+        faults = api.server.faults
+        self.follow(api, settings, lambda: None, faults.close_watches, faults.close_watches)
+
+    @pytest.mark.parametrize("code", [429, 500, 403])
+    def test_a_watch_that_is_refused_is_asked_for_again(self, api: KubeApi, settings: KubeSettings, code: int) -> None:
+        def refuse() -> None:
+            api.server.faults.refuse(code, "watch=1", retry_after_s=0)
+            api.server.faults.close_watches()
+
+        self.follow(api, settings, refuse, api.server.faults.clear)
+
+    def test_a_version_that_is_too_old_is_told_as_such(self, api: KubeApi, settings: KubeSettings) -> None:
+        async def look(asked: Asked) -> None:
+            async for _ in asked.watch(JOBS, "1"):
+                pass
+
+        api.server.faults.expire("watch=1")
+        with pytest.raises(Expired):
+            ask(settings, look)
+
+
+class TestCredentials:
+    """Where the cluster is, and who we are."""
+
+    def test_a_server_that_is_away_is_named(self, api: KubeApi, settings: KubeSettings) -> None:
+        api.server.go_away()
+        with pytest.raises(KubeSilent, match=r"does not answer at http://127\.0\.0\.1"):
+            ask(settings, lambda asked: asked.find(JOBS))
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("", "cannot be had"),
+            ("[]", "cannot be had"),
+            ("apiVersion: v1\nclusters: []\nusers: []\ncontexts: []\n", "context"),
+            ("apiVersion: v1\ncurrent-context: x\nclusters: []\nusers: []\ncontexts: []\n", "x"),
+            ("a: b: c", "cannot be had"),
+        ],
+    )
+    def test_a_configuration_that_cannot_be_used_says_why(self, settings: KubeSettings, text: str, words: str) -> None:
+        assert settings.kubeconfig is not None
+        settings.kubeconfig.write_text(text)
+        with pytest.raises(KubeSilent, match=words) as silent:
+            ask(settings, lambda asked: asked.find(JOBS))
+        assert "FORGE_KUBE_CONFIG" in silent.value.next_step
+
+    def test_without_a_user_the_server_is_asked_as_nobody(self, settings: KubeSettings) -> None:
+        with pytest.raises(KubeSilent, match="refuses the console"):
+            ask(replace(settings, context="nobody"), lambda asked: asked.find(JOBS))
+
+
+class TestCheck:
+    """What an administrator is told before jobs are sent there."""
+
+    def check(self, settings: KubeSettings) -> Any:
+        return asyncio.run(check_kube(settings, {"NVIDIA H200": "h200"}.get))
+
+    def test_a_cluster_that_has_all(self, api: KubeApi, settings: KubeSettings) -> None:
+        add_node(api, **{"nvidia.com/gpu.product": "NVIDIA-H200"})
+        claim = {"metadata": {"name": "shared"}, "spec": {"accessModes": ["ReadWriteMany"]}}
+        assert api.client.create(CLAIMS, claim).code == 201
+        report = self.check(settings)
+        assert report.version.startswith("v1.")
+        assert (report.is_installed, report.missing) == (True, ())
+        assert (report.nodes, report.accepting, report.gpus) == (1, 1, {"h200": 4})
+        assert list(report.claims) == ["shared"]
+        assert report.warnings == ()
+
+    def test_a_cluster_that_lacks_much_says_each(self, api: KubeApi, settings: KubeSettings) -> None:
+        add_node(api, **{"nvidia.com/gpu.product": "Something"})
+        for verb, plural in (("watch", "rayjobs"), ("patch", "secrets")):
+            api.server.faults.forbid(verb, plural, NAMESPACE)
+        api.server.faults.forbid("list", "pods")
+        report = self.check(replace(settings, series={"h100": SeriesRules(node_selector={"a": "b"})}))
+        assert report.missing == ("watch rayjobs.ray.io", "patch secrets")
+        said = "\n".join(report.warnings)
+        for words in ("no volume claim shared", "other namespaces", "Something", "names h100"):
+            assert words in said
+
+    def test_a_cluster_that_is_away(self, api: KubeApi, settings: KubeSettings) -> None:
+        api.server.go_away()
+        with pytest.raises(BackendUnreachable):
+            self.check(settings)
+
+
+class TestTrial:
+    """A manifest that the server looks at and does not keep."""
+
+    def rehearse(self, settings: KubeSettings, root: Path, **changes: Any) -> str | None:
+        request = request_of(root, **changes)
+        said: str | None = run_executor(settings, lambda executor: executor.rehearse(request))
+        assert not (Path(request.workdir) / ".kuberay").exists()
+        return said
+
+    def test_what_would_be_taken_leaves_nothing(self, api: KubeApi, settings: KubeSettings, tmp_path: Path) -> None:
+        add_node(api)
+        assert self.rehearse(settings, tmp_path) is None
+        assert api.client.get(JOBS).body["items"] == []
+
+    def test_what_the_server_refuses_is_told_in_its_words(
+        self, api: KubeApi, settings: KubeSettings, tmp_path: Path
+    ) -> None:
+        add_node(api)
+        api.server.faults.refuse(422, "PATCH")
+        said = self.rehearse(settings, tmp_path)
+        assert said is not None
+        assert said.startswith("Kubernetes refuses the job: ")
+
+    def test_what_no_claim_holds_is_refused(self, api: KubeApi, settings: KubeSettings, tmp_path: Path) -> None:
+        add_node(api)
+        said = self.rehearse(replace(settings, claims={"/other": Claim(name="x")}), tmp_path)
+        assert said is not None
+        assert "lies in no volume claim" in said
+
+    def test_a_server_that_is_away_has_nothing_against_it(
+        self, api: KubeApi, settings: KubeSettings, tmp_path: Path
+    ) -> None:
+        api.server.go_away()
+        assert self.rehearse(settings, tmp_path, mounts=(Mount("/x", "/x", read_only=True),)) is None
+
+
+class TestCapacity:
+    """What the executor says of the fleet's nodes."""
+
+    def test_without_the_right_to_all_pods_the_view_is_not_complete(self, api: KubeApi, settings: KubeSettings) -> None:
+        add_node(api)
+        api.server.faults.forbid("list", "pods")
+        view = run_executor(settings, lambda executor: executor.capacity())
+        assert isinstance(view, FleetView)
+        assert not view.complete
+        assert "other namespaces" in view.why_not
+        assert len(view.nodes[0].gpus) == 4
+
+    def test_without_the_right_to_nodes_nothing_is_known(self, api: KubeApi, settings: KubeSettings) -> None:
+        api.server.faults.forbid("list", "nodes")
+        view = run_executor(settings, lambda executor: executor.capacity())
+        assert isinstance(view, NoSignal)
+        assert "refuses the console" in view.reason

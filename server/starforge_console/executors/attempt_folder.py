@@ -10,11 +10,9 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 from starforge.contract.launch import parse_user
-from starforge.durable import sync_folder
 from starforge.errors import BackendUnreachable, NodeFault
 from starforge.said.sentence import say
 
@@ -25,6 +23,11 @@ SHORT_FILE: Final = 200
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SAME_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class _Replaced(OSError):
+    """Where the folder was made there is something else: the job's user has begun, and laid it there."""
 
 
 class AttemptFolder:
@@ -76,13 +79,17 @@ class AttemptFolder:
     def read_mark(self) -> str | None:
         """The start mark's text, `FENCED` among them, or None as long as nothing made it.
 
-        Text that is not whole was written a moment ago by somebody who began. Raises BackendUnreachable if not known.
+        Text that is not whole was written a moment ago by somebody who began; it is empty where something else lies in
+        place of the mark or of the folder, which only somebody who began can have done. Raises BackendUnreachable if
+        not known.
         """
         try:
             with self._open() as own:
                 return _read(own, START_MARK)
         except FileNotFoundError:
             return None
+        except _Replaced:
+            return ""
         except OSError as error:
             raise self._unknown(error) from error
 
@@ -94,10 +101,12 @@ class AttemptFolder:
         try:
             with self._open() as own:
                 _write(own, START_MARK, FENCED, None)
-            self.drop_secrets()
-            sync_folder(Path(self._workdir, self._name))
+                self.drop_secrets()
+                os.fsync(own)
         except FileExistsError:
             return self.read_mark() == FENCED
+        except _Replaced:
+            return False
         except FileNotFoundError:
             return True
         except OSError as error:
@@ -128,7 +137,7 @@ class AttemptFolder:
     def open_file(self, file: str) -> Iterator[int]:
         """A file of the folder for reading. Raises OSError."""
         with self._open() as own:
-            descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=own)
+            descriptor = os.open(file, _OLD_FILE, dir_fd=own)
             try:
                 yield descriptor
             finally:
@@ -137,7 +146,12 @@ class AttemptFolder:
     @contextlib.contextmanager
     def _open(self) -> Iterator[int]:
         with self._open_workdir() as above:
-            descriptor = os.open(self._name, _FOLDER, dir_fd=above)
+            try:
+                descriptor = os.open(self._name, _FOLDER, dir_fd=above)
+            except OSError as error:
+                if error.errno in {errno.ENOTDIR, errno.ELOOP}:
+                    raise _Replaced(error.errno, error.strerror) from error
+                raise
             try:
                 yield descriptor
             finally:
@@ -185,6 +199,11 @@ def _write(folder: int, name: str, text: str, owner: tuple[int, int] | None) -> 
 
 
 def _read(folder: int, name: str) -> str:
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(SHORT_FILE).decode(errors="replace")
+    """What stands in the file; nothing where something lies there that is no file. Raises OSError."""
+    if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        return ""
+    descriptor = os.open(name, _OLD_FILE, dir_fd=folder)
+    try:
+        return os.pread(descriptor, SHORT_FILE, 0).decode(errors="replace")
+    finally:
+        os.close(descriptor)

@@ -100,7 +100,7 @@ def observe_job(components: Sequence[NativeJob], mark: StartMark | None, at: flo
     if not _LIVES.isdisjoint(known):
         return _observe_living(components, known, at)
     means, cause = max(zip(known, components, strict=True), key=lambda one: one[0].value)
-    if mark is None:
+    if mark is None and means is not Means.DONE:  # the script ends well only if it began, whoever removed its mark
         failure = Failure.START_FAILED if means in {Means.CANCELLED, Means.OVER_TIME} else Failure.NODE_FAULT
         return replace(_see(components, Phase.EXITED, at, _note_unbegun(cause)), failure=failure)
     if means is Means.FAILED:

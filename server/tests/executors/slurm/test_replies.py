@@ -157,6 +157,14 @@ def test_a_preempted_job_is_told_as_such() -> None:
 REQUEUED = job("PENDING", "REQUEUED", state_reason="BeginTime", restart_cnt=1, nodes="")
 
 
+def test_a_job_that_ended_well_had_begun_though_its_mark_is_gone() -> None:
+    seen = see(job("COMPLETED"), mark=None)
+    assert isinstance(seen, Seen)
+    assert seen.failure is None
+    assert seen.exit is not None
+    assert seen.exit.code == 0
+
+
 def test_a_job_that_was_queued_again_before_it_began_still_waits() -> None:
     seen = see(REQUEUED, mark=None)
     assert isinstance(seen, Seen)

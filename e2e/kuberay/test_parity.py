@@ -11,6 +11,7 @@ from e2e.support.kube.real import RealApi
 from e2e.support.kube.schema import Schema
 from e2e.support.kube.status import Document
 from server.tests.executors.kuberay.api_server import ApiServerCases
+from server.tests.executors.kuberay.manifests import ManifestCases
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +21,10 @@ def client(real: RealApi | None) -> Iterator[KubeClient]:
 
 
 class TestBothApiServers(ApiServerCases):
+    pass
+
+
+class TestManifestsOnBothApiServers(ManifestCases):
     pass
 
 

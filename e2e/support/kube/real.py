@@ -51,11 +51,11 @@ def find_obstacle() -> str | None:
 
 @dataclass(slots=True)
 class RealApi:
-    """A running API server; `call` speaks as its administrator."""
+    """A running API server; `call` speaks as its administrator. `processes` are etcd and the server."""
 
     root: Path
     port: int = 0
-    _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _context: ssl.SSLContext | None = None
 
     def up(self) -> None:
@@ -74,7 +74,7 @@ class RealApi:
 
     def down(self) -> None:
         """End both."""
-        for process in reversed(self._processes):
+        for process in reversed(self.processes):
             process.kill()
             process.wait(timeout=20)
 
@@ -122,7 +122,7 @@ class RealApi:
         # The kernel ends it with the thread that made it, however that ends.
         argv = ["setpriv", "--pdeathsig", "KILL", str(self.root / program), *arguments]
         with (self.root / f"{program}.log").open("ab") as log:
-            self._processes.append(
+            self.processes.append(
                 subprocess.Popen(
                     argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.root, start_new_session=True
                 )
@@ -163,7 +163,7 @@ class RealApi:
     def _wait_until(self, holds: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + _READY_S
         while not holds():
-            ended = [process for process in self._processes if process.poll() is not None]
+            ended = [process for process in self.processes if process.poll() is not None]
             if ended or time.monotonic() > deadline:
                 raise RuntimeError(f"the real API server did not {what}: {self._read_logs()}")
             time.sleep(0.05)

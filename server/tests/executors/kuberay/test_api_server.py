@@ -7,6 +7,7 @@ import pytest
 from e2e.support.kube.asking import KubeClient
 from e2e.support.kube.cluster import kube_api
 from server.tests.executors.kuberay.api_server import ApiServerCases
+from server.tests.executors.kuberay.manifests import ManifestCases
 
 
 @pytest.fixture(scope="module")
@@ -16,4 +17,8 @@ def client() -> Iterator[KubeClient]:
 
 
 class TestTheMadeUpApiServer(ApiServerCases):
+    pass
+
+
+class TestManifestsOnTheMadeUpApiServer(ManifestCases):
     pass

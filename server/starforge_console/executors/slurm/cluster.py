@@ -8,7 +8,7 @@ from starforge.contract.executor import FleetView
 from starforge.contract.ids import AttemptId
 from starforge.said.sentence import say, say_list
 from starforge_console.executors.reserving import Waiting, reserve
-from starforge_console.executors.slurm.grouping import Components, Ours, group_jobs
+from starforge_console.executors.slurm.grouping import Components, Ours, find_attempt_of, group_jobs
 from starforge_console.executors.slurm.native import NativeJob, NativeNode, NativePartition
 from starforge_console.executors.slurm.records import SlurmLaunches
 from starforge_console.executors.slurm.replies import SlurmSilent
@@ -52,8 +52,19 @@ class Cluster:
         jobs = await self.rest.list_jobs(self._settings.user)
         if not jobs:
             await self.rest.find_job(NO_SUCH_JOB, self._settings.user)
-        ours = Ours(install=self._settings.install, users=self._users, launched=self._launches.all())
-        return group_jobs(jobs, ours)
+        return group_jobs(jobs, self._ours())
+
+    async def find_job(self, attempt: AttemptId, job_id: int, user: str) -> Components:
+        """The attempt's job by its id, asked of the controller, then of the accounting; nothing where neither has it.
+
+        An id that has come to mean another's job, as where a controller lost its state, means none.
+        """
+        ours = self._ours()
+        for question in (self.rest.find_job, self.rest.find_accounted):
+            found = [job for job in await question(job_id, user) or () if find_attempt_of(job, ours) == attempt]
+            if found:
+                return sorted(found, key=lambda job: job.het_offset)
+        return ()
 
     async def load(self) -> Picture:
         """The whole."""
@@ -78,6 +89,10 @@ class Cluster:
         for components in groups:
             if is_living(components):
                 await self.rest.cancel(components[0].job_id, components[0].user)
+
+    def _ours(self) -> Ours:
+        launched = {attempt: launch.user for attempt, launch in self._launches.all().items()}
+        return Ours(install=self._settings.install, users=self._users, launched=launched)
 
     def _find_partition(self, partitions: Sequence[NativePartition]) -> NativePartition:
         wanted = self._settings.partition

@@ -75,9 +75,8 @@ class SlurmExecutor:
     async def fence(self, attempt: AttemptId) -> Observation:
         """Fence durably; a script that arrives later finds the start mark made, and starts nothing."""
         try:
-            listed = await self._cluster.list_jobs()
+            groups = await self._observing.find_groups(attempt)
             await asyncio.to_thread(self._fences.add, attempt)
-            groups = listed.get(attempt, ())
             workdir = self._observing.find_workdir(attempt, groups)
             if workdir and not await asyncio.to_thread(SlurmFolder(workdir).fence):
                 seen = (await self._observing.observe([attempt]))[attempt]
@@ -89,7 +88,7 @@ class SlurmExecutor:
 
     async def stop(self, attempt: AttemptId, remaining_s: float) -> None:
         """Ask its steps to end; what waits is taken out of the queue. Returns at once."""
-        groups = (await self._cluster.list_jobs()).get(attempt, ())
+        groups = await self._observing.find_groups(attempt)
         for components in groups:
             if not is_living(components):
                 continue
@@ -101,7 +100,7 @@ class SlurmExecutor:
 
     async def cleanup(self, attempt: AttemptId) -> None:
         """Forget it, and end what Slurm still has of it. Raises Conflict while it runs."""
-        groups = (await self._cluster.list_jobs()).get(attempt, ())
+        groups = await self._observing.find_groups(attempt)
         seen = (await self._observing.observe([attempt]))[attempt]
         if isinstance(seen, NoSignal):
             raise BackendUnreachable(say("attempt.not_cleaned", attempt=attempt), why=seen.reason)
@@ -142,7 +141,7 @@ class SlurmExecutor:
 
     async def logs(self, attempt: AttemptId, cursor: str | None = None) -> AsyncIterator[LogChunk]:
         """What batch script and steps wrote so far, from `cursor` on; it does not wait for more."""
-        groups = (await self._cluster.list_jobs()).get(attempt, ())
+        groups = await self._observing.find_groups(attempt)
         workdir = self._observing.find_workdir(attempt, groups)
         position = int(cursor) if cursor and cursor.isascii() and cursor.isdigit() else 0
         while workdir and (piece := await asyncio.to_thread(_read_log, workdir, position)):
@@ -182,7 +181,7 @@ class SlurmExecutor:
     async def _kill(self, attempt: AttemptId, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
         with contextlib.suppress(SlurmSilent):  # whoever wishes its end repeats it every round
-            await self._cluster.cancel((await self._cluster.list_jobs()).get(attempt, ()))
+            await self._cluster.cancel(await self._observing.find_groups(attempt))
         self._kills.pop(attempt, None)
 
     async def _keep_watching(self, wake: Callable[[], None]) -> None:

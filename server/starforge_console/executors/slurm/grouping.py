@@ -20,20 +20,21 @@ class Ours:
     Attributes:
         install: Named by the job's comment.
         users: Whose jobs count.
-        launched: Attempts that were sent from here: a cluster may put words of its own in place of a comment.
+        launched: As whom attempts were sent from here: nobody else's job counts for them, and a cluster may put words
+            of its own in place of their comment.
 
     """
 
     install: str
     users: Collection[str]
-    launched: Collection[AttemptId]
+    launched: Mapping[AttemptId, str]
 
 
 def group_jobs(jobs: Collection[NativeJob], ours: Ours) -> Mapping[AttemptId, Sequence[Components]]:
     """The jobs of each attempt of ours, oldest first; more than one where a submission arrived twice."""
     found: dict[AttemptId, dict[int, list[NativeJob]]] = {}
     for job in jobs:
-        attempt = _find_attempt(job, ours)
+        attempt = find_attempt_of(job, ours)
         if attempt is not None:
             found.setdefault(attempt, {}).setdefault(job.het_job_id or job.job_id, []).append(job)
     return {
@@ -51,9 +52,10 @@ def choose_job(groups: Sequence[Components], mark: StartMark | None, known: int 
     return next((components for components in groups if is_living(components)), groups[0])
 
 
-def _find_attempt(job: NativeJob, ours: Ours) -> AttemptId | None:
+def find_attempt_of(job: NativeJob, ours: Ours) -> AttemptId | None:
+    """Whose job it is; None for a stranger's."""
     attempt = find_attempt(job.name)
-    if attempt is None or job.user not in ours.users:
+    if attempt is None or job.user not in ours.users or job.user != ours.launched.get(attempt, job.user):
         return None
     owner = find_owner(job.comment)
     if owner is None:

@@ -45,9 +45,10 @@ class Launching:
             self._require_open(request.attempt)
             self._require_placed(request)
             picture = await self._cluster.load()
-            if await self._is_known(request.attempt, picture):
+            known = self._launches.find(request.attempt)
+            user = known.user if known is not None else self._find_user(request)
+            if await self._is_known(request.attempt, user, picture):
                 return
-            user = self._find_user(request)
             resolved = replace(request, pools=_resolve(request.pools, picture.nodes))
             self._require_room(resolved, picture)
             submission = self._build(resolved, picture)
@@ -82,9 +83,10 @@ class Launching:
                 say("slurm.no_mount", places=say_list("list.comma", away)), why=say("slurm.no_mount_why")
             )
 
-    async def _is_known(self, attempt: AttemptId, picture: Picture) -> bool:
-        """Whether a submission has arrived. One whose reply was lost is taken for what it is."""
-        launch, groups = self._launches.find(attempt), picture.listed.get(attempt, ())
+    async def _is_known(self, attempt: AttemptId, user: str, picture: Picture) -> bool:
+        """Whether a submission of `user`'s has arrived. One whose reply was lost is taken for what it is."""
+        launch = self._launches.find(attempt)
+        groups = [components for components in picture.listed.get(attempt, ()) if components[0].user == user]
         if groups and launch is not None and launch.job_id is None:
             await asyncio.to_thread(self._launches.change, launch, job_id=groups[0][0].job_id)
         return bool(groups) or (launch is not None and launch.job_id is not None)

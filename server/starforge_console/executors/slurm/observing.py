@@ -34,6 +34,11 @@ class Observing:
         seen = await asyncio.gather(*(self._observe(attempt, listed.get(attempt, ())) for attempt in attempts))
         return dict(zip(attempts, seen, strict=True))
 
+    async def find_groups(self, attempt: AttemptId) -> Sequence[Components]:
+        """The attempt's jobs; some clusters list nobody but their owner. Raises SlurmSilent."""
+        listed = await self._cluster.list_jobs()
+        return listed.get(attempt) or await self._ask_for(self._launches.find(attempt))
+
     def find_workdir(self, attempt: AttemptId, groups: Sequence[Components]) -> str:
         """The attempt's directory; empty where neither a launch nor a job tells it."""
         launch = self._launches.find(attempt)
@@ -76,13 +81,11 @@ class Observing:
         return None if launch is None or launch.is_removed else launch.end
 
     async def _ask_for(self, launch: Launch | None) -> Sequence[Components]:
-        """A job that the list lacks, asked for by its id, of the controller and then of the accounting."""
+        """A job that the list lacks, asked for by its id."""
         if launch is None or launch.job_id is None:
             return ()
-        found = await self._cluster.rest.find_job(launch.job_id, launch.user)
-        if found is None:
-            found = await self._cluster.rest.find_accounted(launch.job_id, launch.user)
-        return [sorted(found, key=lambda job: job.het_offset)] if found else ()
+        found = await self._cluster.find_job(launch.attempt, launch.job_id, launch.user)
+        return [found] if found else ()
 
     async def _judge(self, attempt: AttemptId, launch: Launch | None, groups: Sequence[Components]) -> Observation:
         mark = await self._find_mark(attempt, launch, groups)

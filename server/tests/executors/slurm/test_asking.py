@@ -200,6 +200,8 @@ def test_a_job_that_the_controller_has_forgotten_is_asked_of_the_accounting(daem
     daemon.answers["/slurm/v0.0.41/job/5737"] = UNKNOWN
     entry = {
         "job_id": 5737,
+        "name": f"starforge-{ATTEMPT}",
+        "user": "ada",
         "state": {"current": ["TIMEOUT"], "reason": "None"},
         "exit_code": exit_code(0),
         "nodes": "cn1",
@@ -212,6 +214,22 @@ def test_a_job_that_the_controller_has_forgotten_is_asked_of_the_accounting(daem
     assert isinstance(seen, Seen)
     assert seen.exit is not None
     assert seen.exit.cause is EndCause.TIME_LIMIT
+
+
+def test_an_id_that_has_come_to_mean_a_strangers_job_means_none(daemon: Daemon, tmp_path: Path) -> None:
+    remember(tmp_path, 7)
+    daemon.answers["/slurm/v0.0.41/jobs"] = (200, jobs(job("RUNNING", job_id=8)))
+    for changes in ({"name": "train"}, {"name": f"starforge-{ATTEMPT}", "user_name": "eve"}):
+        daemon.answers["/slurm/v0.0.41/job/7"] = (200, jobs(job("RUNNING", job_id=7, **changes)))
+        assert isinstance(observe(daemon, tmp_path), Gone)
+
+
+def test_a_job_that_the_list_hides_is_found_by_its_id(daemon: Daemon, tmp_path: Path) -> None:
+    remember(tmp_path, 7)
+    daemon.answers["/slurm/v0.0.41/jobs"] = (200, jobs(job("RUNNING", job_id=8)))
+    hidden = job("RUNNING", job_id=7, name=f"starforge-{ATTEMPT}")
+    daemon.answers["/slurm/v0.0.41/job/7"] = (200, jobs(hidden))
+    assert isinstance(observe(daemon, tmp_path), Seen)
 
 
 def test_an_end_that_was_seen_is_told_when_the_daemon_is_away_too(daemon: Daemon, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Settings of a Slurm cluster, which one fleet of kind `slurm` stands for."""
 
+import re
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -8,7 +10,9 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from starforge_console.errors import SettingsError
 from starforge_console.settings.group import AbsolutePath, Group
 
-_WORDS: Final = 4
+_PAIR: Final = re.compile(r"[^=\s]+=gpu(:[^=:,()\s]+)?")
+_USER: Final = re.compile(r"\S+\s+[A-Za-z0-9._-]+\s+[0-9]{1,10}\s+[0-9]{1,10}")
+_MOST_ID: Final = 2**32 - 2
 _SCHEMES: Final = ("http://", "https://", "unix:///")
 
 
@@ -42,11 +46,16 @@ def _token(value: SecretStr) -> SecretStr:
 
 
 def _pairs(text: str) -> str:
+    seen = set[str]()
     for pair in text.split():
-        name, equals, gres = pair.partition("=")
-        if not (name and equals and gres):
-            message = f"must be pairs such as h200=gpu:h200, separated by spaces, and {pair!r} is none"
+        if not _PAIR.fullmatch(pair):
+            message = f"must be pairs such as h200=gpu:h200, or h200=gpu, separated by spaces, and {pair!r} is none"
             raise ValueError(message)
+        twice = seen & {*pair.split("=")}
+        if twice:
+            message = f"must name each series and each type of GPU once, and {min(twice)!r} stands there twice"
+            raise ValueError(message)
+        seen |= {*pair.split("=")}
     return text
 
 
@@ -153,15 +162,15 @@ def load_submitters(settings: SlurmSettings) -> dict[str, ClusterUser]:
         words = line.partition("#")[0].split()
         if not words:
             continue
-        if (
-            len(words) != _WORDS
-            or not all(word.isascii() and word.isdigit() for word in words[2:])
-            or words[0] in found
-        ):
+        if not _is_user(words) or words[0] in found:
             raise SettingsError(
                 f"FORGE_SLURM_USER_MAP {path}, line {place}: {line[:80]!r} is no user of an account",
-                why="a line is ACCOUNT USER UID GID, and each account has one",
+                why="a line is ACCOUNT USER UID GID, each account has one, and nobody's jobs run as root",
                 next_step="correct the line and start again",
             )
         found[words[0]] = ClusterUser(words[1], int(words[2]), int(words[3]))
     return found
+
+
+def _is_user(words: Sequence[str]) -> bool:
+    return bool(_USER.fullmatch(" ".join(words))) and 0 < int(words[2]) <= _MOST_ID and int(words[3]) <= _MOST_ID

@@ -18,6 +18,7 @@ def build(**changes: Any) -> SlurmSettings:
 
 def test_what_is_whole_is_taken_and_without_an_address_there_is_no_cluster() -> None:
     settings = build(slurm_gres="h200=gpu:h200 l40s=gpu:l40s")
+    assert build(slurm_gres="h200=gpu").gres == {"h200": "gpu"}
     assert (settings.slurm_url, settings.is_set, settings.is_bare) == ("http://head:6820", True, True)
     assert settings.gres == {"h200": "gpu:h200", "l40s": "gpu:l40s"}
     assert not SlurmSettings().is_set
@@ -38,6 +39,10 @@ def test_what_is_whole_is_taken_and_without_an_address_there_is_no_cluster() -> 
         ({"slurm_token": "t"}, "exactly one of"),
         ({"slurm_runtime": None}, "FORGE_SLURM_RUNTIME"),
         ({"slurm_gres": "h200"}, "pairs such as"),
+        ({"slurm_gres": "h200=h200"}, "pairs such as"),
+        ({"slurm_gres": "h200=gpu:h200:8"}, "pairs such as"),
+        ({"slurm_gres": "h200=gpu l40s=gpu"}, "'gpu' stands there twice"),
+        ({"slurm_gres": "h200=gpu:a h200=gpu:b"}, "'h200' stands there twice"),
         ({"slurm_job_user": "submitter"}, "FORGE_SLURM_USER_MAP"),
     ],
 )
@@ -58,7 +63,19 @@ def test_each_account_has_the_user_of_its_line(tmp_path: Path) -> None:
     assert load_submitters(build(slurm_user_map=str(users))) == {}
 
 
-@pytest.mark.parametrize("line", ["ann annette 2001", "ann annette x 1", "ann a 1 1 1", "ann a 1 1\nann b 2 2"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ann annette 2001",
+        "ann annette x 1",
+        "ann a 1 1 1",
+        "ann a 1 1\nann b 2 2",
+        "ann root 0 0",
+        "ann änne 1 1",
+        "ann a 4294967295 1",
+        "ann a 99999999999 1",
+    ],
+)
 def test_a_line_that_is_none_is_refused_with_its_number(tmp_path: Path, line: str) -> None:
     users = tmp_path / "users"
     users.write_text(f"eve eve 3 3\n{line}\n")

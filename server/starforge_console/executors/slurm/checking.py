@@ -70,7 +70,7 @@ def _find_warnings(settings: ClusterSettings, picture: Picture) -> list[str]:
     if nameless:
         found.append(
             f"nobody knows the series of {', '.join(nameless[:_NAMED])}: name it in FORGE_SLURM_GRES, as in"
-            " h200=gpu:h200, or on the administration page"
+            " h200=gpu:h200 (h200=gpu where the cluster tells no type), or on the administration page"
         )
     missing = sorted(set(settings.gres) - {gpu.series for node in nodes for gpu in node.gpus})
     if missing:

@@ -23,7 +23,8 @@ class Naming:
     """How types of GPUs and series are matched.
 
     Attributes:
-        gres: The fleet's own map from series to gres; empty where types speak for themselves.
+        gres: The fleet's own map from series to gres, of which one without a type stands for GPUs that have none; empty
+            where types speak for themselves.
         series_of: The series of a GPU that is called so, or None.
 
     """
@@ -34,7 +35,7 @@ class Naming:
     def find_series(self, gpu_type: str) -> str | None:
         """The series of a type."""
         if self.gres:
-            return next((series for series, gres in self.gres.items() if gres.split(":")[1:] == [gpu_type]), None)
+            return next((series for series, gres in self.gres.items() if gres.partition(":")[2] == gpu_type), None)
         return self.series_of(gpu_type)
 
 

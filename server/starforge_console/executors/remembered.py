@@ -76,14 +76,14 @@ def explain_fenced(attempt: AttemptId) -> LaunchRefused:
 
 
 class Sent:
-    """What was sent for each attempt, to the letter, for people; a power cut may take the newest."""
+    """What was sent for each attempt, to the letter, for people."""
 
     def __init__(self, state_dir: Path) -> None:
         self._folder = make_private(state_dir / "sent")
 
     def write(self, attempt: AttemptId, text: str) -> None:
-        """Keep it, in place of an earlier one."""
-        (self._folder / attempt).write_text(text, encoding="utf-8")
+        """Keep it, in place of an earlier one. Raises NodeFault."""
+        write_durably(self._folder / attempt, text.encode())
 
     def find(self, attempt: AttemptId) -> str | None:
         """What was sent for it."""

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from starforge.containers.spec import decide_share
 from starforge.contract.executor import NoRoom
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest, PoolRequest, parse_user
-from starforge.errors import LaunchError, LaunchRefused, NoCapacity
+from starforge.errors import LaunchError, LaunchRefused, NoCapacity, NodeFault
 from starforge.said.sentence import say, say_list
 from starforge_console.executors.placing import place
 from starforge_console.executors.remembered import explain_fenced
@@ -28,6 +30,7 @@ from starforge_console.executors.slurm.viewing import count_gpus
 REASON_LOOKS: Final = 8
 REASON_PAUSE_S: Final = 0.25
 _MIB: Final = 1024**2
+_log = structlog.get_logger("slurm fleet")
 
 
 class Launching:
@@ -53,9 +56,8 @@ class Launching:
             self._require_room(resolved, picture)
             submission = self._build(resolved, picture)
             launch = Launch(attempt=request.attempt, user=user, workdir=request.workdir, pools=resolved.pools)
-            await asyncio.to_thread(self._prepare, request, launch)
+            await asyncio.to_thread(self._prepare, request, launch, submission.describe())
             self._require_unfenced(launch)
-            await asyncio.to_thread(self._sent.write, request.attempt, submission.describe())
             submitted = await self._cluster.rest.submit(submission.components, submission.script, user)
             await self._settle(launch, submitted)
 
@@ -88,7 +90,7 @@ class Launching:
         launch = self._launches.find(attempt)
         groups = [components for components in picture.listed.get(attempt, ()) if components[0].user == user]
         if groups and launch is not None and launch.job_id is None:
-            await asyncio.to_thread(self._launches.change, launch, job_id=groups[0][0].job_id)
+            await self._remember(launch, groups[0][0].job_id)
         return bool(groups) or (launch is not None and launch.job_id is not None)
 
     def _find_user(self, request: LaunchRequest) -> str:
@@ -128,16 +130,24 @@ class Launching:
                 why=say("slurm.taken_since"),
             )
 
-    def _prepare(self, request: LaunchRequest, launch: Launch) -> None:
-        """All that the script finds, and the memory of the launch, before anything is submitted."""
-        folder = SlurmFolder(request.workdir)
-        folder.prepare_secrets(request.user, {name: secret.reveal() for name, secret in request.secrets.items()})
+    def _prepare(self, request: LaunchRequest, launch: Launch, described: str) -> None:
+        """The memory of the launch, and then all that the script finds, before anything is submitted.
+
+        Without that memory nobody would find the secrets of a launch that was cut short, to remove them.
+        """
         self._launches.write(launch)
+        self._sent.write(request.attempt, described)
+        folder = SlurmFolder(request.workdir)
+        try:
+            folder.prepare_secrets(request.user, {name: secret.reveal() for name, secret in request.secrets.items()})
+        except NodeFault:
+            folder.drop_secrets()
+            raise
 
     async def _settle(self, launch: Launch, submitted: Submitted) -> None:
         """Remember the job; one that Slurm would never start, or that was fenced meanwhile, is taken back."""
         if submitted.job_id is not None:
-            launch = await asyncio.to_thread(self._launches.change, launch, job_id=submitted.job_id)
+            launch = await self._remember(launch, submitted.job_id)
         try:
             if submitted.complaints:
                 await self._take_back(launch, submitted)
@@ -147,6 +157,14 @@ class Launching:
         except LaunchError:
             await asyncio.to_thread(SlurmFolder(launch.workdir).drop_secrets)
             raise
+
+    async def _remember(self, launch: Launch, job_id: int) -> Launch:
+        """The launch with Slurm's id of it. A disk that does not take the id is no reason to say that nothing runs."""
+        try:
+            return await asyncio.to_thread(self._launches.change, launch, job_id=job_id)
+        except NodeFault as error:
+            _log.warning("the id of a job is not kept", attempt=launch.attempt, slurm_job=job_id, why=str(error))
+            return replace(launch, job_id=job_id)
 
     async def _take_back(self, launch: Launch, submitted: Submitted) -> None:
         error = explain_refusal(submitted.complaints)

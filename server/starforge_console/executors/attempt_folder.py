@@ -20,6 +20,8 @@ START_MARK: Final = "start"
 FENCED: Final = "fenced\n"
 """The text of a start mark that a fence made."""
 SHORT_FILE: Final = 200
+LOG_TOLD_BYTES: Final = 64 * 1024**2
+_PIECE_BYTES: Final = 256 * 1024
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SAME_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -133,15 +135,20 @@ class AttemptFolder:
         except OSError as error:
             raise self._unknown(error) from error
 
-    @contextlib.contextmanager
-    def open_file(self, file: str) -> Iterator[int]:
-        """A file of the folder for reading. Raises OSError."""
-        with self._open() as own:
+    def read_piece(self, file: str, position: int) -> tuple[bytes, int]:
+        """A log's next piece from `position` on, and where it ends; empty where there is no more, or no log.
+
+        Only the last `LOG_TOLD_BYTES` are told: whoever may write it can make it longer than anybody can read.
+        """
+        with contextlib.suppress(OSError), self._open() as own:
             descriptor = os.open(file, _OLD_FILE, dir_fd=own)
             try:
-                yield descriptor
+                start = max(position, os.fstat(descriptor).st_size - LOG_TOLD_BYTES)
+                piece = os.pread(descriptor, _PIECE_BYTES, start)
             finally:
                 os.close(descriptor)
+            return piece, start + len(piece)
+        return b"", position
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[int]:

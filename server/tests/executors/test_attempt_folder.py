@@ -85,3 +85,23 @@ def test_a_fence_is_made_once_and_takes_the_secrets_with_it(folder: AttemptFolde
     assert folder.read_mark() == FENCED
     assert folder.fence()
     assert not (tmp_path / OWN / "secrets").exists()
+
+
+def test_of_a_log_that_is_longer_than_anybody_can_read_the_end_is_told(folder: AttemptFolder, tmp_path: Path) -> None:
+    log = tmp_path / OWN / "log"
+    log.write_text("begun\n")
+    assert folder.read_piece("log", 0) == (b"begun\n", 6)
+    assert folder.read_piece("log", 6) == (b"", 6)
+    os.truncate(log, 1 << 42)
+    with log.open("ab") as file:
+        file.write(b"ended\n")
+    size, position, told = log.stat().st_size, 0, b""
+    while (found := folder.read_piece("log", position))[0]:
+        told, position = found
+    assert (told[-6:], position) == (b"ended\n", size)
+
+
+@ODD
+def test_what_is_no_log_tells_nothing(folder: AttemptFolder, tmp_path: Path, lay: Callable[[Path], None]) -> None:
+    lay(tmp_path / OWN)
+    assert folder.read_piece("start", 0)[0] == b""

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Final
@@ -30,7 +29,6 @@ from starforge_console.executors.kuberay.watching import Watch
 from starforge_console.executors.placing import place
 from starforge_console.executors.remembered import Sent
 
-_PIECE_BYTES: Final = 256 * 1024
 _KILL_SLACK_S: Final = 5.0
 """How much longer than the script, which kills by itself, the last net waits."""
 _log = structlog.get_logger("kuberay fleet")
@@ -158,8 +156,10 @@ class KubeRayExecutor:
         held = (await self._cluster.list_own()).find(attempt)
         workdir = self._observing.find_workdir(attempt, held)
         position = int(cursor) if cursor and cursor.isascii() and cursor.isdigit() else 0
-        while workdir and (piece := await asyncio.to_thread(_read_log, workdir, position)):
-            position += len(piece)
+        while workdir:
+            piece, position = await asyncio.to_thread(KubeFolder(workdir).read_piece, LOG_FILE, position)
+            if not piece:
+                return
             yield LogChunk(piece, str(position))
 
     async def start(self, wake: Callable[[], None]) -> None:
@@ -206,10 +206,3 @@ class KubeRayExecutor:
             await self._observing.end(attempt, held, end)
         except NodeFault as error:
             raise BackendUnreachable(say("kuberay.end_unwritten", attempt=attempt), why=error.said) from error
-
-
-def _read_log(workdir: str, position: int) -> bytes:
-    """The next piece; nothing where there is no more, or no log."""
-    with contextlib.suppress(OSError), KubeFolder(workdir).open_file(LOG_FILE) as descriptor:
-        return os.pread(descriptor, _PIECE_BYTES, position)
-    return b""

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +29,6 @@ from starforge_console.executors.slurm.script import KILL_AFTER_GRACE_S, LOG_FIL
 from starforge_console.executors.slurm.settings import ClusterSettings, Runtime
 from starforge_console.executors.slurm.states import has_started, is_living
 
-_PIECE_BYTES: Final = 256 * 1024
 _log = structlog.get_logger("slurm fleet")
 
 
@@ -144,8 +142,10 @@ class SlurmExecutor:
         groups = await self._observing.find_groups(attempt)
         workdir = self._observing.find_workdir(attempt, groups)
         position = int(cursor) if cursor and cursor.isascii() and cursor.isdigit() else 0
-        while workdir and (piece := await asyncio.to_thread(_read_log, workdir, position)):
-            position += len(piece)
+        while workdir:
+            piece, position = await asyncio.to_thread(SlurmFolder(workdir).read_piece, LOG_FILE, position)
+            if not piece:
+                return
             yield LogChunk(piece, str(position))
 
     async def start(self, wake: Callable[[], None]) -> None:
@@ -202,10 +202,3 @@ class SlurmExecutor:
                 before = now
                 wake()
             await asyncio.sleep(self._settings.poll_s)
-
-
-def _read_log(workdir: str, position: int) -> bytes:
-    """The next piece; nothing where there is no more, or no log."""
-    with contextlib.suppress(OSError), SlurmFolder(workdir).open_file(LOG_FILE) as descriptor:
-        return os.pread(descriptor, _PIECE_BYTES, position)
-    return b""

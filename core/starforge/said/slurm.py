@@ -4,6 +4,10 @@ from typing import Final
 
 SLURM: Final = {
     "slurm.no_answer": "Slurm gives no usable answer: {why}",
+    "slurm.unspecified": "Slurm gives no usable answer: {why}; most often it does not take the console's token, or its"
+    " controller does not answer",
+    "slurm.unspecified_next": "see that the token or the key is this cluster's and the user's own, and that"
+    " `scontrol ping` says UP",
     "slurm.no_paths": "{path} lists no paths",
     "slurm.no_job_named": "the reply to a submission names no job",
     "slurm.no_list": "there is no list {name} in the reply",

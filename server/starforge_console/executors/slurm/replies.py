@@ -15,6 +15,9 @@ from starforge_console.executors.slurm.native import Complaint
 
 UNKNOWN_JOB: Final = 2017
 ALREADY_DONE: Final = 2021
+UNSPECIFIED: Final = -1
+"""What versions up to 24.05 say of a token that they do not take, and of a controller that is away."""
+_UNSPECIFIED: Final = "Unspecified error"
 TOKEN_REFUSED: Final = frozenset({1007, 2002, 6000, 6001, 6002})
 """Protocol authentication error, user missing or denied, and what the authentication plugins say."""
 
@@ -53,6 +56,8 @@ def explain_complaints(status: int, complaints: Sequence[Complaint]) -> SlurmSil
     refused = status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.NETWORK_AUTHENTICATION_REQUIRED}
     if refused or any(one.number in TOKEN_REFUSED for one in complaints):
         return TokenRefused(say("slurm.token_refused", why=words))
+    if any(one.number == UNSPECIFIED or one.text == _UNSPECIFIED for one in complaints):
+        return SlurmSilent(say("slurm.unspecified", why=words), next_step=say("slurm.unspecified_next"))
     return SlurmSilent(say("slurm.no_answer", why=words))
 
 

@@ -15,7 +15,6 @@ from starforge_console.executors.slurm.replies import (
     ALREADY_DONE,
     JobUnknown,
     SlurmSilent,
-    TokenRefused,
     VersionGone,
     check_reply,
 )
@@ -137,11 +136,11 @@ class SlurmRest:
         status, document = await self._ask("GET", f"/slurm/{dialect.version}/{path}", user)
         try:
             check_reply(status, "", document)
-        except TokenRefused:
-            self._tokens.forget()
-            raise
         except VersionGone:
             self._dialect = None
+            raise
+        except SlurmSilent:
+            self._tokens.forget()  # not every version says that it is they that are refused
             raise
         return document
 

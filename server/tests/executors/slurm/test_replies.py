@@ -80,6 +80,13 @@ def test_a_token_that_is_refused_is_told_from_other_faults(status: int, document
         check_reply(status, "text/plain", document)
 
 
+@pytest.mark.parametrize("number", [-1, 0])
+def test_an_error_without_a_name_is_told_with_what_it_most_often_is(number: int) -> None:
+    with pytest.raises(SlurmSilent, match="does not take the console's token") as found:
+        check_reply(500, "", jobs(errors=[complaint(number, "Unspecified error", "Failure to query jobs")]))
+    assert "scontrol ping" in found.value.next_step
+
+
 @pytest.mark.parametrize("status", [404, 500])
 def test_a_job_that_is_unknown_is_an_answer_whatever_the_status_is(status: int) -> None:
     with pytest.raises(JobUnknown):

@@ -43,7 +43,12 @@ class RayCluster:
     sessions: list[int] = field(default_factory=list)
 
     def start(self, pod: str, *words: str) -> None:
-        command = [self.python, "-c", "import sys; from ray.scripts.scripts import main; sys.exit(main())", "start"]
+        command = [
+            str(self.python),
+            "-c",
+            "import sys; from ray.scripts.scripts import main; sys.exit(main())",
+            "start",
+        ]
         limits = ["--block", "--num-cpus=1", "--num-gpus=0", "--object-store-memory=80000000", "--disable-usage-stats"]
         log = (self.root / f"{pod}.log").open("wb")
         self.processes[pod] = subprocess.Popen(

@@ -85,7 +85,9 @@ class KubeCluster:
             self.api.list_all(self.rayjobs, labelSelector=self.selector),
             self.api.list_all(self.pods, labelSelector=self.selector),
         )
-        found = [job for document in jobs if (job := read_rayjob(document)) is not None]
+        # Labels come along with a manifest that somebody copies; of one name there is only one.
+        read = [job for document in jobs if (job := read_rayjob(document)) is not None]
+        found = [job for job in read if job.name == name_rayjob(job.attempt)]
         ours = [read_pod(document, self._settings.gpu_resource) for document in pods]
         attempts = {*(job.attempt for job in found), *(pod.attempt for pod in ours if pod.attempt is not None)}
         by_job = {job.attempt: job for job in found}

@@ -1,5 +1,6 @@
 """What documents of the API server mean: pure. Anything may be left out of one, and then says nothing."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -33,9 +34,10 @@ def parse_quantity(value: object) -> float:
     if match is None:
         return 0.0
     try:
-        return float(Decimal(match[1]) * _FACTORS[match[2] or ""])
+        number = float(Decimal(match[1]) * _FACTORS[match[2] or ""])
     except InvalidOperation:
         return 0.0
+    return number if math.isfinite(number) else 0.0
 
 
 def parse_time(value: object) -> float | None:

@@ -117,7 +117,10 @@ class KubeRayExecutor:
         if isinstance(seen, Seen) and seen.phase is not Phase.EXITED:
             raise Conflict(say("attempt.runs", attempt=attempt), next_step=say("attempt.runs_next"))
         await self._cluster.delete(attempt, held)
-        await asyncio.to_thread(self._observing.remove, attempt, held)
+        try:
+            await asyncio.to_thread(self._observing.remove, attempt, held)
+        except NodeFault as error:
+            raise BackendUnreachable(say("attempt.not_cleaned", attempt=attempt), why=error.said) from error
 
     async def inventory(self) -> Mapping[AttemptId, Observation] | NoSignal:
         """Everything of this install that the cluster holds, and the ends that are remembered."""

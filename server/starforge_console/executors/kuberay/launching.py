@@ -5,7 +5,9 @@ import io
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+import structlog
 from ruamel.yaml import YAML
 
 from starforge.containers import labels as l
@@ -13,7 +15,7 @@ from starforge.containers.spec import decide_share
 from starforge.contract.executor import NoRoom
 from starforge.contract.ids import AttemptId
 from starforge.contract.launch import LaunchRequest, PoolRequest
-from starforge.errors import BackendUnreachable, LaunchError, LaunchRefused, NoCapacity
+from starforge.errors import BackendUnreachable, LaunchError, LaunchRefused, NoCapacity, NodeFault
 from starforge.said.sentence import say, say_list
 from starforge_console.executors.kuberay.api import Document
 from starforge_console.executors.kuberay.cluster import Held, KubeCluster, Picture
@@ -29,6 +31,8 @@ from starforge_console.executors.kuberay.viewing import is_idle_enough, measure_
 from starforge_console.executors.placing import place
 from starforge_console.executors.remembered import explain_fenced
 from starforge_console.executors.reserving import resolve_pools
+
+_log = structlog.get_logger("kuberay fleet")
 
 
 class Launching:
@@ -111,7 +115,7 @@ class Launching:
             return launch is not None and bool(launch.uid)
         uid = _find_uid(document, request, self._settings)
         if launch is not None and not launch.uid:
-            launch = await asyncio.to_thread(self._launches.change, launch, uid=uid)
+            await self._remember(launch, uid=uid)
         await self._give_secrets(request, uid)
         return True
 
@@ -135,14 +139,13 @@ class Launching:
             self._launches.forget(attempt)
             raise explain_refusal(refused, name_rayjob(attempt)) from refused
         uid = str((document.get("metadata") or {}).get("uid") or "")
-        launch = await asyncio.to_thread(self._launches.change, launch, uid=uid)
+        launch = await self._remember(launch, uid=uid)
         try:
             if self._fences.has(attempt):
                 raise explain_fenced(attempt)
             await self._give_secrets(request, uid)
         except LaunchError:
-            launch = self._launches.find(attempt) or launch
-            await asyncio.to_thread(self._launches.change, launch, is_removed=True)
+            await self._remember(launch, is_removed=True)
             await self._cluster.delete(attempt, Held())
             raise
 
@@ -155,7 +158,16 @@ class Launching:
             raise explain_refusal(refused, name_rayjob(request.attempt)) from refused
         launch = self._launches.find(request.attempt)
         if launch is not None:
-            await asyncio.to_thread(self._launches.change, launch, has_secret=True)
+            await self._remember(launch, has_secret=True)
+
+    async def _remember(self, launch: Launch, **changes: Any) -> Launch:  # noqa: ANN401 - fields of a Launch
+        """The launch with what is known of it since. A disk that does not take it is no reason to say nothing runs."""
+        launch = self._launches.find(launch.attempt) or launch
+        try:
+            return await asyncio.to_thread(self._launches.change, launch, **changes)
+        except NodeFault as error:
+            _log.warning("what became of a launch is not kept", attempt=launch.attempt, why=str(error))
+            return replace(launch, **changes)
 
 
 def describe(request: LaunchRequest, manifest: Manifest) -> str:

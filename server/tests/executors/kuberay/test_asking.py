@@ -12,10 +12,10 @@ from core.tests.containers.builders import new_attempt
 from e2e.support.kube.cluster import TOKEN, KubeApi, kube_api
 from server.tests.executors.kuberay.api_server import JOBS, NAMESPACE, make_job
 from server.tests.executors.kuberay.documents import make_settings, own_labels, request_of
-from starforge.contract.executor import FleetView
-from starforge.contract.launch import Mount
-from starforge.contract.observation import NoSignal
-from starforge.errors import BackendUnreachable
+from starforge.contract.executor import FleetView, Target
+from starforge.contract.launch import LaunchRequest, Mount
+from starforge.contract.observation import Gone, NoSignal, Phase, Seen
+from starforge.errors import BackendUnreachable, NodeFault
 from starforge_console.executors.kuberay.api import PAGE
 from starforge_console.executors.kuberay.api import KubeApi as Asked
 from starforge_console.executors.kuberay.checking import check_kube
@@ -263,3 +263,66 @@ class TestCapacity:
         view = run_executor(settings, lambda executor: executor.capacity())
         assert isinstance(view, NoSignal)
         assert "refuses the console" in view.reason
+
+
+class TestLaunches:
+    """What is remembered of a launch, and what is an attempt's at all."""
+
+    def launch(self, executor: KubeRayExecutor, request: LaunchRequest) -> Awaitable[None]:
+        return executor.launch(request, Target(fleet="cluster", node="n1", name="x"))
+
+    def test_a_launch_that_cannot_be_remembered_applies_nothing(
+        self, api: KubeApi, settings: KubeSettings, tmp_path: Path
+    ) -> None:
+        add_node(api)
+        request = request_of(tmp_path)
+
+        async def scenario(executor: KubeRayExecutor) -> None:
+            (settings.state_dir / "launches").rename(tmp_path / "away")
+            with pytest.raises(NodeFault, match="cannot be written"):
+                await self.launch(executor, request)
+            (tmp_path / "away").rename(settings.state_dir / "launches")
+            assert isinstance((await executor.observe([request.attempt]))[request.attempt], Gone)
+
+        run_executor(settings, scenario)
+        assert api.client.get(JOBS).body["items"] == []
+
+    def test_one_whose_uid_cannot_be_kept_is_found_by_its_name(
+        self, api: KubeApi, settings: KubeSettings, tmp_path: Path
+    ) -> None:
+        add_node(api)
+        request = request_of(tmp_path)
+        there, let_pass = api.server.faults.hold("PATCH", "/rayjobs/", "!dryRun")
+
+        async def scenario(executor: KubeRayExecutor) -> None:
+            launching = asyncio.ensure_future(self.launch(executor, request))
+            assert await asyncio.to_thread(there.wait, 20)
+            (settings.state_dir / "launches").rename(tmp_path / "away")
+            let_pass.set()
+            await launching
+            (tmp_path / "away").rename(settings.state_dir / "launches")
+            assert isinstance((await executor.observe([request.attempt]))[request.attempt], Seen)
+            await self.launch(executor, request)
+
+        run_executor(settings, scenario)
+        assert len(api.client.get(JOBS).body["items"]) == 1
+
+    def test_a_copy_of_a_manifest_under_another_name_is_no_attempt(
+        self, api: KubeApi, settings: KubeSettings, tmp_path: Path
+    ) -> None:
+        add_node(api)
+        request = request_of(tmp_path)
+
+        async def scenario(executor: KubeRayExecutor) -> None:
+            await self.launch(executor, request)
+            (mine,) = api.client.get(JOBS).body["items"]
+            copied = {"name": "mine-now", "labels": mine["metadata"]["labels"]}
+            copy = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": copied, "spec": mine["spec"]}
+            assert api.client.create(JOBS, copy).code == 201
+            status = {"status": {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}}
+            assert api.client.merge(f"{JOBS}/mine-now/status", status).code == 200
+            seen = (await executor.observe([request.attempt]))[request.attempt]
+            assert isinstance(seen, Seen)
+            assert seen.phase is Phase.PREPARING
+
+        run_executor(settings, scenario)

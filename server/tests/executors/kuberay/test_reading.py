@@ -35,6 +35,8 @@ from starforge_console.executors.reserving import Waiting, reserve
         ("", 0),
         ("many", 0),
         (None, 0),
+        ("1.2.3", 0),
+        ("1e999999", 0),
     ],
 )
 def test_an_amount_is_read_in_each_notation(text: object, number: float) -> None:

@@ -19,9 +19,12 @@ from starforge_console.fleets.hardware import HardwareRegistry
 from starforge_console.fleets.install import Install
 from starforge_console.ledger.fleets import Fleet
 from starforge_console.settings.console import ConsoleSettings, FleetKind
+from starforge_console.settings.kube import Selection, load_pod_file
 from starforge_console.settings.slurm import SlurmSettings, load_submitters
 
 if TYPE_CHECKING:
+    from starforge_console.executors.kuberay.settings import KubeSettings as Namespace
+    from starforge_console.executors.kuberay.settings import Toleration
     from starforge_console.executors.slurm.settings import ClusterSettings, TokenSource
 
 
@@ -43,6 +46,8 @@ class Backends:
             return self._build_node(fleet)
         if fleet.kind == FleetKind.SLURM:
             return self._build_slurm(fleet)
+        if fleet.kind == FleetKind.KUBERAY:
+            return self._build_kube(fleet)
         raise SettingsError(
             f"fleet {fleet.name!r} is of kind {fleet.kind!r}, which this release does not serve",
             next_step="run a release that serves it",
@@ -69,6 +74,11 @@ class Backends:
         from starforge_console.executors.slurm.executor import SlurmExecutor  # noqa: PLC0415 - brings in a client of HTTP
 
         return SlurmExecutor(build_cluster_settings(self.settings, self.install.id, fleet.name), self.hardware.find)
+
+    def _build_kube(self, fleet: Fleet) -> Executor:
+        from starforge_console.executors.kuberay.executor import KubeRayExecutor  # noqa: PLC0415 - brings in a client of HTTP
+
+        return KubeRayExecutor(build_namespace_settings(self.settings, self.install.id, fleet.name), self.hardware.find)
 
     def _build_local(self, fleet: Fleet) -> Executor:
         local, paths = self.settings.local, self.settings.paths
@@ -114,6 +124,57 @@ def build_cluster_settings(settings: ConsoleSettings, install: str, fleet: str) 
         gres=given.gres,
         request_timeout_s=given.slurm_timeout_s,
         poll_s=given.slurm_poll_s,
+    )
+
+
+def build_namespace_settings(settings: ConsoleSettings, install: str, fleet: str) -> "Namespace":
+    """The cluster and the namespace of the settings, which `fleet` stands for.
+
+    Raises:
+        SettingsError: none is set, or FORGE_KUBE_POD_FILE cannot be used.
+
+    """
+    from starforge_console.executors.kuberay import settings as kube  # noqa: PLC0415 - with its kind
+
+    given = settings.kube
+    if not given.is_set:
+        raise SettingsError(
+            f"fleet {fleet!r} stands for a Kubernetes cluster, and FORGE_KUBE_CONFIG is not set",
+            next_step="set the cluster's settings, or delete the fleet: sf fleet delete",
+        )
+    pods = load_pod_file(given)
+    claims = {folder: kube.Claim(name=one.claim, path=one.path) for folder, one in pods.claims.items()}
+    own = kube.Claim(name=given.kube_claim, path=given.kube_claim_path)
+    return kube.KubeSettings(
+        fleet=fleet,
+        install=install,
+        namespace=given.kube_namespace,
+        state_dir=settings.paths.console_state_dir / "kuberay" / fleet,
+        claims={**claims, str(settings.storage_root): own},
+        kubeconfig=given.kube_config,
+        context=given.kube_context,
+        image_pull_secrets=tuple(given.kube_pull_secrets.split()),
+        service_account=given.kube_service_account,
+        queue=given.kube_queue,
+        gpu_resource=given.kube_gpu_resource,
+        node_selector=pods.node_selector,
+        tolerations=_build_tolerations(pods),
+        series={
+            name: kube.SeriesRules(node_selector=one.node_selector, tolerations=_build_tolerations(one))
+            for name, one in pods.series.items()
+        },
+        labels=pods.labels,
+        annotations=pods.annotations,
+        request_timeout_s=given.kube_timeout_s,
+    )
+
+
+def _build_tolerations(given: Selection) -> "tuple[Toleration, ...]":
+    from starforge_console.executors.kuberay.settings import Toleration  # noqa: PLC0415 - with its kind
+
+    return tuple(
+        Toleration(key=one.key or "", operator=one.operator, value=one.value or "", effect=one.effect or "")
+        for one in given.tolerations
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 
 import click
@@ -33,7 +34,41 @@ def check_slurm(*, as_json: bool) -> None:
         return
     click.echo(f"REST API    {report.version}, accounting {report.accounting or 'none'}")
     click.echo(f"partition   {report.partition}, {report.nodes} nodes, {report.accepting} of them take jobs now")
-    gpus = ", ".join(f"{count} {series or 'of unknown series'}" for series, count in report.gpus.items())
-    click.echo(f"GPUs        {gpus or 'none'}")
+    click.echo(f"GPUs        {describe_gpus(report.gpus)}")
     for warning in report.warnings:
         say(f"warning: {warning}")
+
+
+@check.command("kuberay")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with a stable schema.")
+def check_kuberay(*, as_json: bool) -> None:
+    """Ask the Kubernetes cluster of the settings what the console would ask it; nothing is made.
+
+    Lines that begin with 'warning' say what lets jobs wait or fail. The JSON holds version, namespace, is_installed
+    (whether KubeRay's resources are there), missing (rights without which nothing runs), claims (each volume claim's
+    phase), nodes, accepting, gpus (how many of each series; unknown ones under an empty name) and warnings.
+    """
+    from starforge.hardware.series import find_series  # noqa: PLC0415 - a help text needs none of it
+    from starforge_console.backends import build_namespace_settings  # noqa: PLC0415 - the same
+    from starforge_console.executors.kuberay.checking import check_kube  # noqa: PLC0415 - the same
+
+    report = asyncio.run(check_kube(build_namespace_settings(read_settings(), "check", "kuberay"), find_series))
+    if as_json:
+        click.echo(json.dumps(asdict(report), indent=2))
+        return
+    click.echo(f"API server  {report.version}, KubeRay {'is' if report.is_installed else 'is not'} installed")
+    click.echo(f"namespace   {report.namespace}, claims {describe_claims(report.claims)}")
+    click.echo(f"nodes       {report.nodes}, {report.accepting} of them take jobs now")
+    click.echo(f"GPUs        {describe_gpus(report.gpus)}")
+    for warning in report.warnings:
+        say(f"warning: {warning}")
+
+
+def describe_claims(claims: Mapping[str, str]) -> str:
+    """Each claim and how it is, in one line."""
+    return ", ".join(f"{name} {phase or 'missing'}" for name, phase in claims.items())
+
+
+def describe_gpus(gpus: Mapping[str, int]) -> str:
+    """How many of each series, in one line."""
+    return ", ".join(f"{count} {series or 'of unknown series'}" for series, count in gpus.items()) or "none"

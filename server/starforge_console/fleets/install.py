@@ -14,7 +14,7 @@ from starforge_console.errors import SettingsError
 from starforge_console.ledger.database import Database, is_set_up, upgrade_schema
 from starforge_console.ledger.fleets import Fleet, add_fact, add_fleet, find_fact, list_fleets
 from starforge_console.ledger.place import Place, Server
-from starforge_console.settings.console import ConsoleSettings, FleetKind
+from starforge_console.settings.console import ConsoleSettings
 
 SCHEMAS: Final = ("ledger", "series")
 INSTALL_FACT: Final = "install"
@@ -89,7 +89,7 @@ def prepare_install(ledger: Database, settings: ConsoleSettings, now: float) -> 
     storage_id = _prepare_storage(ledger, settings.storage_root)
     kind = settings.local.default_fleet_kind
     if kind is not None and not ledger.read_now(list_fleets):
-        network = Network.HOST if kind is FleetKind.SLURM else Network.BRIDGE
+        network = kind.own_network or Network.BRIDGE
         fleet = Fleet(name=kind.value, kind=kind.value, network=network, user=None)
         ledger.write_now(lambda c: add_fleet(c, fleet, now))
     return Install(install_id, storage_id)

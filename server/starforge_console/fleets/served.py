@@ -125,8 +125,7 @@ def build_fleet(name: str, kind: str, network: str = Network.BRIDGE.value, user:
             say("form.no_network", network=f"{network!r:.80}"),
             next_step=say("form.choose_of", options=", ".join(networks)),
         )
-    # A cluster's jobs run on its machines, whose network they have.
-    found = Network.HOST if kind == FleetKind.SLURM else Network(network)
+    found = FleetKind(kind).own_network or Network(network)
     return Fleet(name=name, kind=kind, network=found, user=user)
 
 

@@ -10,10 +10,11 @@ from typing import Annotated, Any, Final, Literal, cast
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 
 from starforge.containers.settings import GpuRuntime, find_secrets_root
-from starforge.contract.launch import Secret
+from starforge.contract.launch import Network, Secret
 from starforge_console.errors import SettingsError
 from starforge_console.settings.database import DatabaseSettings
 from starforge_console.settings.group import AbsolutePath, Group, require_absolute
+from starforge_console.settings.kube import KubeSettings
 from starforge_console.settings.oidc import OidcSettings
 from starforge_console.settings.registries import RegistrySettings
 from starforge_console.settings.retention import RetentionSettings
@@ -34,6 +35,12 @@ class FleetKind(StrEnum):
     LOCAL = "local"
     NODE = "node"
     SLURM = "slurm"
+    KUBERAY = "kuberay"
+
+    @property
+    def own_network(self) -> Network | None:
+        """The network of a cluster's jobs, which is not ours to choose; None where each fleet has its own."""
+        return {FleetKind.SLURM: Network.HOST, FleetKind.KUBERAY: Network.BRIDGE}.get(self)
 
 
 def _absolute_paths(text: str) -> str:
@@ -257,6 +264,7 @@ class ConsoleSettings:
     local: LocalSettings
     node: NodeSettings = field(default_factory=NodeSettings)
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
+    kube: KubeSettings = field(default_factory=KubeSettings)
     hub: HubSettings = field(default_factory=HubSettings)
     registry: RegistrySettings = field(default_factory=RegistrySettings)
     policy: PolicySettings

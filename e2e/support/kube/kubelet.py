@@ -1,11 +1,14 @@
 """The kubelets of all nodes: the pod of a Ray head is a container of a private engine, others are only said to run.
 
-No Ray runs in it: whoever submits a job starts its entrypoint in the head's container, as Ray would.
+Whoever submits a job starts its entrypoint in the head's container, as Ray would. A real Ray runs in the pods only
+where it is given; then each pod of a Ray node is a container.
 """
 
 import contextlib
 import json
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -14,21 +17,27 @@ from e2e.support.kube import containers
 from e2e.support.kube.containers import Disks, EngineRefused
 from e2e.support.kube.inside import Inside
 from e2e.support.kube.kinds import PODS, SECRETS
+from e2e.support.kube.ray_nodes import RayNodes
 from e2e.support.kube.scheduling import ENDED
-from e2e.support.kube.status import Document
+from e2e.support.kube.status import Document, Refusal
 from e2e.support.kube.store import now
 
 HEAD: Final = "head"
 NODE_TYPE: Final = "ray.io/node-type"
+CLUSTER: Final = "ray.io/cluster"
+HERE: Final = "127.0.0.1"
+_RAY_S: Final = 120.0
 _THREADS: Final = 6
 _KILLED: Final = 137
 
 
 class Kubelet:
-    """`denied` are images that cannot be had, and what the registry says."""
+    """`denied` are images that cannot be had, and what the registry says; `errors` is what failed that should not."""
 
-    def __init__(self, inside: Inside, machine: PrivateEngine, disks: Disks) -> None:
+    def __init__(self, inside: Inside, machine: PrivateEngine, disks: Disks, ray: RayNodes | None = None) -> None:
         self.denied: dict[str, str] = {}
+        self.errors: list[str] = []
+        self._ray = ray
         self._inside = inside
         self._machine = machine
         self._disks = disks
@@ -107,7 +116,7 @@ class Kubelet:
     def _socket(self) -> str:
         return self._machine.socket_path
 
-    def _begin(self, work: object, pod: Document) -> None:
+    def _begin(self, work: Callable[[Document], None], pod: Document) -> None:
         """Do the work in a thread, unless something is being done to the pod."""
         uid = pod["metadata"]["uid"]
         with self._lock:
@@ -117,7 +126,9 @@ class Kubelet:
 
         def then_free() -> None:
             try:
-                work(pod)  # type: ignore[operator]  # a method of ours
+                work(pod)
+            except (Refusal, EngineRefused, OSError) as error:
+                self.errors.append(f"{pod['metadata']['name']}: {type(error).__name__}: {error}")
             finally:
                 with self._lock:
                     self._busy.discard(uid)
@@ -131,15 +142,18 @@ class Kubelet:
             self._say_waiting(pod, *_decide_pull(pod, container["image"], self.denied[container["image"]]))
         elif missing:
             self._say_waiting(pod, "ContainerCreating", "")
-        elif pod["metadata"]["labels"].get(NODE_TYPE) == HEAD:
+        elif pod["metadata"]["labels"].get(NODE_TYPE) == HEAD or self._find_leader(pod):
             self._begin(self._start, pod)
-        else:
+        elif self._ray is None or NODE_TYPE not in pod["metadata"]["labels"]:
             self._say_running(pod)
 
     def _start(self, pod: Document) -> None:
         secrets = {name: self._find_secret(pod, name) or {} for name in containers.list_secrets(pod)}
         binds = containers.make_binds(pod, self._disks, secrets)
-        body = containers.build_body(pod, "127.0.0.1", binds)
+        address = self._ray.take_address() if self._ray is not None else HERE
+        body = containers.build_body(pod, address, binds)
+        if self._ray is not None:
+            self._ray.connect(body, address)
         try:
             made = containers.ask_engine(
                 self._socket, "POST", f"/containers/create?name={pod['metadata']['name']}", body
@@ -149,7 +163,22 @@ class Kubelet:
             self._say_waiting(pod, "CreateContainerError", str(refused))
             return
         self._containers[pod["metadata"]["uid"]] = made["Id"]
-        self._say_running(pod)
+        if self._ray is not None:
+            start = self._ray.build_start(pod, address, self._find_leader(pod) or address)
+            program = containers.exec_in(self._socket, made["Id"], start)
+            code = self._wait_for(program, _RAY_S, lambda: not self._is_wanted(pod))
+            if code != 0:
+                self._inside.set_status(PODS, pod, {"phase": "Failed", "message": f"Ray did not start: {code}"})
+                return
+        self._say_running(pod, address=address)
+
+    def _find_leader(self, pod: Document) -> str:
+        """The address of the head that a worker is to join; empty where there is none, or nothing to join."""
+        labels = pod["metadata"]["labels"]
+        if self._ray is None or labels.get(NODE_TYPE) in {None, HEAD}:
+            return ""
+        heads = [one for one in self._inside.list(PODS) if is_ready(one) and _is_head_of(one, labels[CLUSTER])]
+        return str(heads[0]["status"]["podIP"]) if heads else ""
 
     def _end(self, pod: Document) -> None:
         """What was to run before the stop, then TERM, and KILL after the grace."""
@@ -166,12 +195,24 @@ class Kubelet:
         if hook is None:
             return
         with contextlib.suppress(EngineRefused):
-            program = containers.exec_in(self._socket, container, hook["exec"]["command"])
-            waited = threading.Event()
-            for _ in range(int(grace_s * 20)):
-                found = self._inspect(program)
-                if found is None or not found["Running"] or waited.wait(0.05):
-                    return
+            self._wait_for(containers.exec_in(self._socket, container, hook["exec"]["command"]), grace_s)
+
+    def _is_wanted(self, pod: Document) -> bool:
+        found = self._inside.find(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
+        return found is not None and "deletionTimestamp" not in found["metadata"]
+
+    def _wait_for(self, program: str, limit_s: float, gives_up: Callable[[], bool] = lambda: False) -> int | None:
+        """The exit code of a program, None where it goes on for longer or its container is gone."""
+        deadline, pause = time.monotonic() + limit_s, threading.Event()
+        while time.monotonic() < deadline and not gives_up():
+            found = self._inspect(program)
+            if found is None:
+                return None
+            if not found["Running"]:
+                code: int = found["ExitCode"]
+                return code
+            pause.wait(0.05)
+        return None
 
     def _inspect(self, program: str) -> Document | None:
         try:
@@ -194,12 +235,14 @@ class Kubelet:
     def _find_secret(self, pod: Document, name: str) -> Document | None:
         return self._inside.find(SECRETS, pod["metadata"]["namespace"], name)
 
-    def _say_running(self, pod: Document, restarts: int = 0, last: Document | None = None) -> None:
+    def _say_running(
+        self, pod: Document, restarts: int = 0, last: Document | None = None, *, address: str = HERE
+    ) -> None:
         state = {"running": {"startedAt": now()}}
         status = {
             "phase": "Running",
-            "podIP": "127.0.0.1",
-            "hostIP": "127.0.0.1",
+            "podIP": address,
+            "hostIP": HERE,
             "startTime": pod["status"].get("startTime", now()),
             "conditions": [{"type": name, "status": "True"} for name in ("PodScheduled", "Ready", "ContainersReady")],
             "containerStatuses": [_describe(pod, state, restarts, last)],
@@ -223,6 +266,11 @@ def has_ended(pod: Document) -> bool:
 def is_ready(pod: Document) -> bool:
     """Whether its container runs."""
     return bool(pod["status"].get("phase") == "Running") and "deletionTimestamp" not in pod["metadata"]
+
+
+def _is_head_of(pod: Document, cluster: str) -> bool:
+    labels = pod["metadata"].get("labels") or {}
+    return (labels.get(CLUSTER), labels.get(NODE_TYPE)) == (cluster, HEAD)
 
 
 def _describe(pod: Document, state: Document, restarts: int = 0, last: Document | None = None) -> Document:

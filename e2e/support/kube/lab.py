@@ -16,6 +16,7 @@ from e2e.support.kube.inside import Inside
 from e2e.support.kube.kinds import NAMESPACES, NODES, RAYJOBS
 from e2e.support.kube.kubelet import Kubelet
 from e2e.support.kube.operator import Operator
+from e2e.support.kube.ray_nodes import RayNodes
 from e2e.support.kube.real import RealApi
 from e2e.support.kube.status import Document, Refusal
 from e2e.support.owned import MEMORY, owned_folder
@@ -28,12 +29,12 @@ _TICK_S: Final = 0.1
 class KubeLab:
     """`api` is what the console speaks to; `inside` is asked without its bad moments."""
 
-    def __init__(self, api: KubeApi, machine: PrivateEngine, disks: Disks) -> None:
+    def __init__(self, api: KubeApi, machine: PrivateEngine, disks: Disks, ray: RayNodes | None = None) -> None:
         self.api = api
         self.inside = Inside(api.backend, "lab")
-        self.kubelet = Kubelet(self.inside, machine, disks)
+        self.kubelet = Kubelet(self.inside, machine, disks, ray)
         self.operator = Operator(self.inside, self.kubelet)
-        self.errors: list[str] = []
+        self.errors = self.kubelet.errors
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kube lab", daemon=True)
 
@@ -88,11 +89,19 @@ class KubeLab:
 
 
 @contextlib.contextmanager
-def kube_lab(machine: PrivateEngine, storage: Path, real: RealApi | None = None) -> Iterator[KubeLab]:
-    """A cluster whose claim is the folder `storage`, for as long as the block lasts."""
+def kube_lab(
+    machine: PrivateEngine, storage: Path, real: RealApi | None = None, ray_python: Path | None = None
+) -> Iterator[KubeLab]:
+    """A cluster whose claim is the folder `storage`, for as long as the block lasts.
+
+    With `ray_python`, an interpreter that has Ray, a real Ray runs in the pods.
+    """
+    ray = RayNodes(machine, ray_python) if ray_python is not None else None
+    if ray is not None:
+        ray.make_network()
     with owned_folder(MEMORY) as secrets, kube_api(real) as api:
         secrets.chmod(0o755)
-        lab = KubeLab(api, machine, Disks({CLAIM: storage}, secrets))
+        lab = KubeLab(api, machine, Disks({CLAIM: storage}, secrets), ray)
         lab.start()
         try:
             yield lab

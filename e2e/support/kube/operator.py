@@ -4,6 +4,7 @@ What it says of states, reasons and messages is what KubeRay says; how it comes 
 """
 
 import datetime as dt
+import json
 import random
 import string
 from dataclasses import dataclass, field
@@ -12,12 +13,12 @@ from typing import Final
 from e2e.support.kube.garbage import own
 from e2e.support.kube.inside import Inside
 from e2e.support.kube.kinds import PODS, RAYCLUSTERS, RAYJOBS
-from e2e.support.kube.kubelet import HEAD, NODE_TYPE, Kubelet, has_ended, is_ready
+from e2e.support.kube.kubelet import CLUSTER, HEAD, NODE_TYPE, Kubelet, has_ended, is_ready
+from e2e.support.kube.ray_nodes import START_PARAMS
 from e2e.support.kube.status import Document
 from e2e.support.kube.store import now
 
 FINALIZER: Final = "ray.io/rayjob-finalizer"
-CLUSTER: Final = "ray.io/cluster"
 _ENDED: Final = ("Complete", "Failed")
 _LOGS: Final = "last available logs (truncated to 20,000 chars):\n"
 _ADDRESS: Final = "127.0.0.1:6379"
@@ -219,10 +220,10 @@ class Operator:
         for group, part, template, count in groups:
             there = sum(pod["metadata"]["labels"]["ray.io/group"] == group for pod in living)
             for _ in range(count - there):
-                self._add_pod(cluster, f"{group}-{part}" if part != HEAD else HEAD, template["template"], group)
+                self._add_pod(cluster, f"{group}-{part}" if part != HEAD else HEAD, template, group)
 
-    def _add_pod(self, cluster: Document, title: str, template: Document, group: str) -> None:
-        metadata = template.get("metadata") or {}
+    def _add_pod(self, cluster: Document, title: str, rules: Document, group: str) -> None:
+        template, metadata = rules["template"], rules["template"].get("metadata") or {}
         job = cluster["metadata"]["labels"]["ray.io/originated-from-cr-name"]
         labels = {
             **(metadata.get("labels") or {}),
@@ -241,7 +242,10 @@ class Operator:
                 "name": f"{cluster['metadata']['name']}-{title}-{_make_suffix()}",
                 "namespace": cluster["metadata"]["namespace"],
                 "labels": labels,
-                "annotations": metadata.get("annotations") or {},
+                "annotations": {
+                    **(metadata.get("annotations") or {}),
+                    START_PARAMS: json.dumps(rules.get("rayStartParams") or {}),
+                },
                 "ownerReferences": own(cluster),
             },
             "spec": spec,

@@ -135,13 +135,13 @@ def find_made_up_series(gpu: str) -> str | None:
 
 @contextlib.contextmanager
 def kube_harness(
-    machine: PrivateEngine, tmp_path: Path, real: RealApi | None = None, **settings: Any
+    machine: PrivateEngine, tmp_path: Path, real: RealApi | None = None, ray_python: Path | None = None, **settings: Any
 ) -> Iterator[KubeHarness]:
-    """A harness over a cluster of its own; what it started ends with it."""
+    """A harness over a cluster of its own, in whose pods a real Ray runs if asked; what it started ends with it."""
     tmp_path.chmod(0o755)  # the jobs' user passes through
     for above in tmp_path.parents:
         if above.stat().st_uid == os.geteuid() and above.is_relative_to("/tmp"):  # noqa: S108 - pytest's own folders
             above.chmod(above.stat().st_mode | 0o055)
-    with kube_lab(machine, tmp_path, real) as lab:
+    with kube_lab(machine, tmp_path, real, ray_python) as lab:
         lab.add_node("n1", gpus=KubeHarness.total_gpus)
         yield KubeHarness(lab, tmp_path, **settings)

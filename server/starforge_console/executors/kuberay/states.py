@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
 
+from starforge.containers.pull_replies import PULL, UNDECIDED
+from starforge.containers.replies import Fault, find_reply
 from starforge.contract.observation import EndCause, Exit, Failure, NoSignal, Observation, Phase, Seen
 from starforge.said.sentence import say, say_list
 from starforge_console.executors.kuberay.folder import Ended, StartMark
@@ -236,7 +238,7 @@ def _judge_pods(evidence: Evidence, seen: Seen) -> Verdict:
     pods = list_holding(evidence.pods)
     denied = find_denied(pods)
     if denied is not None:
-        return _fail(seen, Failure.PULL_DENIED, evidence.denial or _say_waits(denied))
+        return _judge_image(denied, evidence.denial or _say_waits(denied), seen)
     unscheduled = next((pod for pod in pods if pod.unscheduled and not pod.node), None)
     if unscheduled is not None:
         note = say("kuberay.unscheduled", pod=unscheduled.name, why=unscheduled.unscheduled)
@@ -247,6 +249,18 @@ def _judge_pods(evidence: Evidence, seen: Seen) -> Verdict:
     if broken is not None:
         return Verdict(replace(seen, note=say("kuberay.pod_waits", pod=broken.name, why=_say_waits(broken))))
     return Verdict(replace(seen, note=say("kuberay.starts") if pods else say("kuberay.no_pods")))
+
+
+def _judge_image(pod: NativePod, words: str, seen: Seen) -> Verdict:
+    """One whose image the kubelet has tried for in vain: what may pass by itself is tried again, and only shown."""
+    reply = find_reply((*PULL, *UNDECIDED), words)
+    match reply.fault if reply is not None else Fault.UNKNOWN:
+        case Fault.RETRYABLE:
+            return Verdict(replace(seen, note=say("kuberay.pod_waits", pod=pod.name, why=words)))
+        case Fault.NODE_FAULT:
+            return _fail(seen, Failure.NODE_FAULT, words)
+        case _:
+            return _fail(seen, Failure.PULL_DENIED, words)
 
 
 def _judge_begun(job: NativeRayJob, evidence: Evidence, means: Means | None, seen: Seen) -> Verdict:

@@ -255,6 +255,23 @@ class TestStarts:
         assert isinstance(verdict.observation, Seen)
         assert (verdict.observation.failure, verdict.observation.note) == (Failure.PULL_DENIED, "ErrImagePull: denied")
 
+    @pytest.mark.parametrize(
+        ("words", "failure"),
+        [
+            ("ErrImagePull: pull access denied, repository does not exist", Failure.PULL_DENIED),
+            ("ErrImagePull: failed to resolve reference: not found", Failure.PULL_DENIED),
+            ("ErrImagePull: failed to do request: dial tcp 10.0.0.1:443: i/o timeout", None),
+            ("ErrImagePull: unexpected status code 503 Service Unavailable", None),
+            ("ErrImagePull: toomanyrequests: rate limit exceeded", None),
+            ("ErrImagePull: failed to register layer: no space left on device", Failure.NODE_FAULT),
+        ],
+    )
+    def test_an_image_that_may_come_yet_is_waited_for(self, words: str, failure: Failure | None) -> None:
+        waits = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "x"'}}}
+        seen = see(STARTS, mark=None, pods=[pod(container=waits)], denial=words)
+        assert (seen.failure, seen.phase is Phase.PREPARING) == (failure, failure is None)
+        assert words in seen.note
+
     def test_a_first_try_in_vain_is_only_shown(self) -> None:
         waits = {"state": {"waiting": {"reason": "ErrImagePull", "message": "dial tcp: i/o timeout"}}}
         seen = see(STARTS, mark=None, pods=[pod(container=waits)])

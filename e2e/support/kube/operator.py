@@ -99,20 +99,11 @@ class Operator:
 
     def _initialize(self, job: Document) -> None:
         metadata = job["metadata"]
-        name = f"{metadata['name']}-{_make_suffix()}"
+        there = self._list_clusters(job)
+        name = there[0]["metadata"]["name"] if there else f"{metadata['name']}-{_make_suffix()}"
         held = metadata.get("finalizers") or []
         if FINALIZER not in held and self.inside.merge(RAYJOBS, job, {"metadata": {"finalizers": [*held, FINALIZER]}}):
             job = self.inside.find(RAYJOBS, metadata["namespace"], metadata["name"]) or job
-        self.inside.set_status(
-            RAYJOBS,
-            job,
-            {
-                "jobDeploymentStatus": "Initializing",
-                "jobId": job["spec"].get("jobId") or name,
-                "rayClusterName": name,
-                "startTime": now(),
-            },
-        )
         labels = {"ray.io/originated-from-cr-name": metadata["name"], "ray.io/originated-from-crd": "RayJob"}
         cluster = {
             "metadata": {
@@ -123,8 +114,15 @@ class Operator:
             },
             "spec": job["spec"]["rayClusterSpec"],
         }
-        if not self._list_clusters(job):
+        if not there:
             self.inside.create(RAYCLUSTERS, cluster)
+        said = {
+            "jobDeploymentStatus": "Initializing",
+            "jobId": job["spec"].get("jobId") or name,
+            "rayClusterName": name,
+            "startTime": now(),
+        }
+        self.inside.set_status(RAYJOBS, job, said)
 
     def _start(self, job: Document) -> None:
         """Submit it once every node is ready."""
@@ -132,12 +130,13 @@ class Operator:
         wanted = 1 + sum(group["replicas"] for group in job["spec"]["rayClusterSpec"].get("workerGroupSpecs") or ())
         if len(pods) < wanted or not all(is_ready(pod) for pod in pods):
             return
-        head = self.find_head(job["metadata"]["name"])
-        program = self.kubelet.run(head, job["spec"]["entrypoint"].split())
-        if program is None:
-            return
-        self._runs[job["metadata"]["uid"]] = _Run(program, head["metadata"]["uid"])
-        self._add_submitter(job)
+        if job["metadata"]["uid"] not in self._runs:  # or it was submitted, and that could not be said
+            head = next(pod for pod in pods if pod["metadata"]["labels"][NODE_TYPE] == HEAD)
+            program = self.kubelet.run(head, job["spec"]["entrypoint"].split())
+            if program is None:
+                return
+            self._runs[job["metadata"]["uid"]] = _Run(program, head["metadata"]["uid"])
+            self._add_submitter(job)
         info = {"startTime": now()}
         self.inside.set_status(
             RAYJOBS,

@@ -96,7 +96,9 @@ class SlurmSettings(Group):
         default=None,
         description="For FORGE_SLURM_JOB_USER=submitter: a file with a line 'ACCOUNT USER UID GID' for each account.",
     )
-    slurm_timeout_s: float = Field(default=15.0, gt=0, le=300, description="Longest wait for an answer of slurmrestd.")
+    slurm_timeout_s: float = Field(
+        default=15.0, gt=0, le=300, description="Longest wait for a whole answer of slurmrestd."
+    )
 
     slurm_poll_s: float = Field(default=5.0, ge=0.2, le=60, description="How often the cluster is asked what changed.")
 

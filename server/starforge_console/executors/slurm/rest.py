@@ -1,8 +1,9 @@
 """Slurm's REST daemon over HTTP or a unix socket: typed calls, and what each way of not answering means."""
 
+import asyncio
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -23,6 +24,8 @@ from starforge_console.executors.slurm.tokens import Tokens
 from starforge_console.executors.slurm.versions import Dialect, UnknownVersions, choose_dialect
 
 CONNECT_TIMEOUT_S: Final = 5.0
+MOST_REPLY_BYTES: Final = 256 * 1024**2
+"""So much that a list of tens of thousands of jobs goes through."""
 NO_SUCH_JOB: Final = 67_108_863
 """The highest id that a job could have: asking for it tells whether the controller answers at all."""
 
@@ -148,16 +151,36 @@ class SlurmRest:
         token = self._tokens.load(user)
         # Without a token the daemon knows us by our process, and takes no other name.
         headers = {} if token is None else {"X-SLURM-USER-NAME": user, "X-SLURM-USER-TOKEN": token.reveal()}
+        limit_s = self._settings.request_timeout_s
         try:
-            answer = await self._open().request(method, path, headers=headers, json=body)
+            async with asyncio.timeout(limit_s):  # each piece of an answer may come in time, and the whole never
+                status, content = await self._fetch(method, path, headers, body)
+        except TimeoutError as error:
+            raise SlurmSilent(
+                say("slurm.too_slow", url=self._settings.url, seconds=f"{limit_s:g}"),
+                next_step=say("slurm.too_slow_next"),
+            ) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             words = str(error) or type(error).__name__
             raise SlurmSilent(say("slurm.unreachable", url=self._settings.url, why=words)) from error
+        # Whoever may queue a job gives it a name and a comment, and Slurm tells bytes that are no text as they are.
+        text = content.decode(errors="replace")
         try:
-            # Whoever may queue a job gives it a name and a comment, and Slurm tells bytes that are no text as they are.
-            return answer.status_code, json.loads(answer.content.decode(errors="replace"))
+            return status, json.loads(text)
         except (ValueError, RecursionError):  # no JSON, or nested beyond reading
-            return answer.status_code, answer.text
+            return status, text
+
+    async def _fetch(
+        self, method: str, path: str, headers: Mapping[str, str], body: Document | None
+    ) -> tuple[int, bytes]:
+        async with self._open().stream(method, path, headers=headers, json=body) as answer:
+            content = bytearray()
+            async for piece in answer.aiter_bytes():
+                content += piece
+                if len(content) > MOST_REPLY_BYTES:
+                    why = say("slurm.too_large", mib=MOST_REPLY_BYTES // 1024**2)
+                    raise SlurmSilent(say("slurm.no_answer", why=why))
+            return answer.status_code, bytes(content)
 
     def _open(self) -> httpx2.AsyncClient:
         if self._client is None:
@@ -170,7 +193,7 @@ class SlurmRest:
                 # A proxy of the environment's would answer in the daemon's place.
                 transport=httpx2.AsyncHTTPTransport(uds=parts.path if local else None, limits=limits, trust_env=False),
                 trust_env=False,
-                timeout=httpx2.Timeout(self._settings.request_timeout_s, connect=CONNECT_TIMEOUT_S),
+                timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),  # the whole has its own
             )
         return self._client
 

@@ -1,109 +1,25 @@
 """How the daemon is asked: which version, with which token, and again where an answer alone says too little."""
 
-import asyncio
 import json
-import threading
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from joserfc import jwk, jwt
 
+from server.tests.executors.slurm.daemon import Daemon, ask
 from server.tests.executors.slurm.replies import complaint, exit_code, job, jobs, number
 from starforge.contract.ids import AttemptId, new_attempt_id, new_job_id
 from starforge.contract.observation import EndCause, Gone, NoSignal, Observation, Seen
 from starforge_console.executors.slurm.executor import SlurmExecutor
 from starforge_console.executors.slurm.records import Launch, SlurmLaunches
 from starforge_console.executors.slurm.replies import SlurmSilent
-from starforge_console.executors.slurm.settings import ClusterSettings, SigningKey, TokenFile
+from starforge_console.executors.slurm.settings import SigningKey, TokenFile
 from starforge_console.executors.slurm.submission import write_owner
 from starforge_console.executors.slurm.tokens import Tokens
 
 ATTEMPT = new_attempt_id(new_job_id(), 1)
 UNKNOWN = (404, jobs(errors=[complaint(2017, "Invalid job id specified")]))
-
-
-@dataclass
-class Daemon:
-    """Answers by the end of the path; what is not set is not found, as a version is that is not served."""
-
-    answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-    tokens: list[str | None] = field(default_factory=list)
-    port: int = 0
-
-    def serve(self, *versions: str, accounting: bool = False) -> None:
-        """Offer these versions."""
-        names = ["slurm", "slurmdb"] if accounting else ["slurm"]
-        paths: dict[str, Any] = {f"/{name}/{version}/jobs": {} for name in names for version in versions}
-        self.answers["/openapi/v3"] = (200, {"paths": paths})
-
-    def find(self, path: str) -> tuple[int, Any]:
-        self.asked.append(path)
-        return self.answers.get(path, (404, "Unable find requested URL. Please view /openapi/v3 for API reference.\n"))
-
-
-@contextmanager
-def serving(daemon: Daemon) -> Iterator[None]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = daemon.find(self.path)
-            daemon.tokens.append(self.headers["X-SLURM-USER-TOKEN"])
-            text = body if isinstance(body, (bytes, str)) else json.dumps(body)
-            content = text if isinstance(text, bytes) else text.encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: Any) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    daemon.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-@pytest.fixture
-def daemon() -> Iterator[Daemon]:
-    daemon = Daemon()
-    daemon.serve("v0.0.41")
-    with serving(daemon):
-        yield daemon
-
-
-def ask(daemon: Daemon, tmp_path: Path, question: Callable[[SlurmExecutor], Coroutine[Any, Any, Any]]) -> Any:
-    key = tmp_path / "key"
-    key.write_bytes(b"k" * 32)
-    settings = ClusterSettings(
-        fleet="cluster",
-        install="lab",
-        url=f"http://127.0.0.1:{daemon.port}",
-        user="ada",
-        token=SigningKey(key),
-        state_dir=tmp_path / "state",
-        storage_root=tmp_path,
-    )
-
-    async def asking() -> Any:
-        executor = SlurmExecutor(settings, lambda _type: None)
-        try:
-            return await question(executor)
-        finally:
-            await executor.close()
-
-    return asyncio.run(asking())
 
 
 def observe(daemon: Daemon, tmp_path: Path, attempt: AttemptId = ATTEMPT) -> Observation:

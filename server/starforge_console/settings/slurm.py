@@ -73,7 +73,7 @@ class SlurmSettings(Group):
         default=SecretStr(""), description="A JSON Web Token of that user."
     )
     slurm_token_file: AbsolutePath | None = Field(
-        default=None, description="A file with such a token, which something else keeps fresh; read at every change."
+        default=None, description="A file with such a token, which something else keeps fresh; read for every call."
     )
     slurm_key_file: AbsolutePath | None = Field(
         default=None, description="The cluster's own key (jwt_hs256.key): the console signs tokens with it by itself."

@@ -148,12 +148,12 @@ class SlurmRest:
         return document
 
     async def _ask(self, method: str, path: str, user: str, body: Document | None = None) -> tuple[int, Any]:
-        token = self._tokens.load(user)
-        # Without a token the daemon knows us by our process, and takes no other name.
-        headers = {} if token is None else {"X-SLURM-USER-NAME": user, "X-SLURM-USER-TOKEN": token.reveal()}
         limit_s = self._settings.request_timeout_s
         try:
             async with asyncio.timeout(limit_s):  # each piece of an answer may come in time, and the whole never
+                token = await asyncio.to_thread(self._tokens.load, user)
+                # Without a token the daemon knows us by our process, and takes no other name.
+                headers = {} if token is None else {"X-SLURM-USER-NAME": user, "X-SLURM-USER-TOKEN": token.reveal()}
                 status, content = await self._fetch(method, path, headers, body)
         except TimeoutError as error:
             raise SlurmSilent(

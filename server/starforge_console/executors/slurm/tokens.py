@@ -4,13 +4,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from starforge.contract.launch import Secret
 from starforge.said.sentence import say
 from starforge_console.executors.slurm.replies import SlurmSilent
 from starforge_console.executors.slurm.settings import SigningKey, StaticToken, TokenFile, TokenSource
 
+LEAST_KEY_BYTES: Final = 14
+"""112 bits: below that a key can be guessed, and the library that signs says so."""
 _T = TypeVar("_T")
 
 
@@ -21,7 +23,7 @@ class _Made:
 
 
 class Tokens:
-    """The token of each user, as the settings say where it comes from."""
+    """The token of each user, as the settings say where it comes from. Files may lie on a storage that hangs."""
 
     def __init__(self, source: TokenSource, now: Callable[[], float] = time.time) -> None:
         """`now` is the clock that the cluster's machines keep, in Unix seconds."""
@@ -54,7 +56,7 @@ class Tokens:
         from joserfc import jwk, jwt  # noqa: PLC0415 - brings in all of cryptography
 
         now = int(self._now())
-        key = _read(lambda: jwk.OctKey.import_key(_require(source.path.read_bytes())), str(source.path))
+        key = _read(lambda: jwk.OctKey.import_key(_read_key(source.path)), str(source.path))
         claims = {"iat": now, "exp": now + int(source.lifetime_s), "sun": user}
         token = Secret(jwt.encode({"alg": "HS256"}, claims, key))
         self._made[user] = _Made(token, now + source.lifetime_s / 2)
@@ -68,9 +70,15 @@ def _read_token(path: Path) -> str:
     return token
 
 
-def _require(content: bytes) -> bytes:
+def _read_key(path: Path) -> bytes:
+    content = path.read_bytes()
     if not content:
         raise ValueError
+    if len(content) < LEAST_KEY_BYTES:
+        raise SlurmSilent(
+            say("slurm.key_too_short", path=str(path), size=len(content), least=LEAST_KEY_BYTES),
+            next_step=say("slurm.key_too_short_next"),
+        )
     return content
 
 

@@ -93,7 +93,7 @@ def ask(
     """Ask an executor over the daemon; `changes` are fields of its settings."""
     key = tmp_path / "key"
     key.write_bytes(b"k" * 32)
-    settings = build_settings(daemon, tmp_path, token=SigningKey(key), **changes)
+    settings = build_settings(daemon, tmp_path, **{"token": SigningKey(key), **changes})
 
     async def asking() -> Any:
         executor = SlurmExecutor(settings, lambda _type: None)

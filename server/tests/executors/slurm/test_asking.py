@@ -1,6 +1,7 @@
 """How the daemon is asked: which version, with which token, and again where an answer alone says too little."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from joserfc import jwk, jwt
 from server.tests.executors.slurm.daemon import Daemon, ask
 from server.tests.executors.slurm.replies import complaint, exit_code, job, jobs, number
 from starforge.contract.ids import AttemptId, new_attempt_id, new_job_id
+from starforge.contract.launch import Secret
 from starforge.contract.observation import EndCause, Gone, NoSignal, Observation, Seen
 from starforge_console.executors.slurm.executor import SlurmExecutor
 from starforge_console.executors.slurm.records import Launch, SlurmLaunches
@@ -190,6 +192,37 @@ def test_one_question_answers_for_all(daemon: Daemon, tmp_path: Path) -> None:
 
     assert all(isinstance(seen, Seen) for seen in ask(daemon, tmp_path, question).values())
     assert daemon.asked == ["/openapi/v3", "/slurm/v0.0.41/jobs"]
+
+
+def test_a_token_of_a_file_is_read_for_every_call_and_never_where_it_would_hold_others_up(
+    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon.answers["/slurm/v0.0.41/jobs"] = (200, jobs(job("RUNNING")))
+    file, readers, load = tmp_path / "token", list[int](), Tokens.load
+    file.write_text("one")
+
+    def spy(tokens: Tokens, user: str) -> Secret | None:
+        readers.append(threading.get_ident())
+        return load(tokens, user)
+
+    async def question(executor: SlurmExecutor) -> None:
+        await executor.observe([ATTEMPT])
+        file.write_text("SLURM_JWT=two\n")
+        await executor.observe([ATTEMPT])
+
+    monkeypatch.setattr(Tokens, "load", spy)
+    ask(daemon, tmp_path, question, token=TokenFile(file))
+    assert daemon.tokens == ["one", "one", "two"]
+    assert threading.get_ident() not in readers
+
+
+def test_a_key_that_is_too_short_is_told_by_its_length(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(b"k" * 13)
+    with pytest.raises(SlurmSilent, match=r"key.*13 bytes.*14"):
+        Tokens(SigningKey(key)).load("ada")
+    key.write_bytes(b"k" * 14)
+    assert Tokens(SigningKey(key)).load("ada")
 
 
 def test_a_token_is_signed_for_its_user_and_renewed_well_before_it_ends(tmp_path: Path) -> None:

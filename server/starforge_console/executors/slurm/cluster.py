@@ -8,7 +8,7 @@ from starforge.contract.executor import FleetView
 from starforge.contract.ids import AttemptId
 from starforge.said.sentence import say, say_list
 from starforge_console.executors.reserving import Waiting, reserve
-from starforge_console.executors.slurm.grouping import Components, Ours, find_attempt_of, group_jobs
+from starforge_console.executors.slurm.grouping import Components, Ours, find_attempt_of, group_jobs, take_newest
 from starforge_console.executors.slurm.native import NativeJob, NativeNode, NativePartition
 from starforge_console.executors.slurm.records import SlurmLaunches
 from starforge_console.executors.slurm.replies import SlurmSilent
@@ -63,7 +63,7 @@ class Cluster:
         for question in (self.rest.find_job, self.rest.find_accounted):
             found = [job for job in await question(job_id, user) or () if find_attempt_of(job, ours) == attempt]
             if found:
-                return sorted(found, key=lambda job: job.het_offset)
+                return take_newest(found)
         return ()
 
     async def load(self) -> Picture:

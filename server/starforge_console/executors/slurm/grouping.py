@@ -1,7 +1,7 @@
 """Which of a cluster's jobs are attempts of ours: pure."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from starforge.contract.ids import AttemptId
@@ -41,6 +41,22 @@ def group_jobs(jobs: Collection[NativeJob], ours: Ours) -> Mapping[AttemptId, Se
         attempt: [sorted(by_id[leader], key=lambda job: job.het_offset) for leader in sorted(by_id)]
         for attempt, by_id in found.items()
     }
+
+
+def take_newest(jobs: Collection[NativeJob]) -> Components:
+    """One record of each component, the leader's first: the accounting keeps one of each time that Slurm queued it.
+
+    Not every version counts there how often that was: then the records do.
+    """
+    found: dict[tuple[int, int], list[NativeJob]] = {}
+    for job in jobs:
+        found.setdefault((job.het_offset, job.job_id), []).append(job)
+    newest = [(max(records, key=_order), len(records) - 1) for _, records in sorted(found.items())]
+    return [replace(job, restarts=max(job.restarts, again)) for job, again in newest]
+
+
+def _order(job: NativeJob) -> tuple[float, int, float]:
+    return job.submitted_at or 0.0, job.restarts, job.started_at or 0.0
 
 
 def choose_job(groups: Sequence[Components], mark: StartMark | None, known: int | None) -> Components:

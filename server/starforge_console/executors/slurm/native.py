@@ -34,6 +34,8 @@ class NativeJob:
     cpus: int = 0
     memory_mb: int = 0
     """In all, over all nodes."""
+    submitted_at: float | None = None
+    """Anew each time that Slurm queues it again."""
     started_at: float | None = None
     ended_at: float | None = None
     time_limit_s: float | None = None

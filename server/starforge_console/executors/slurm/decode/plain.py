@@ -34,6 +34,7 @@ class Plain:
             gres=tuple(map(str, gres)) if isinstance(gres, list) else (),
             cpus=cpus,
             memory_mb=_read_memory(document, cpus),
+            submitted_at=_number(document, "submit_time") or None,
             started_at=_number(document, "start_time") or None,
             ended_at=_number(document, "end_time") or None,
             time_limit_s=limit * 60.0 if limit else None,

@@ -37,6 +37,7 @@ class Structured:
             gres=tuple(map(str, gres)) if isinstance(gres, list) else (),
             cpus=cpus,
             memory_mb=_read_memory(document, cpus),
+            submitted_at=_number(times.get("submission" if times is not document else "submit_time")) or None,
             started_at=_number(times.get("start" if times is not document else "start_time")) or None,
             ended_at=_number(times.get("end" if times is not document else "end_time")) or None,
             time_limit_s=limit * 60.0 if limit else None,

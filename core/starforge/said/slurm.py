@@ -48,7 +48,9 @@ SLURM: Final = {
     "slurm.ended_again": "queued again",
     "slurm.unseen_end": "Slurm has forgotten job {job}",
     "slurm.no_partition": "the cluster has no partition {partition}",
-    "slurm.no_partition_next": "set the fleet's partition to one of {partitions}",
+    "slurm.untold_default": "the cluster does not tell which of its partitions is the default (from REST v0.0.40 on"
+    " none does), and the fleet names none",
+    "slurm.no_partition_next": "set the fleet's partition (FORGE_SLURM_PARTITION) to one of {partitions}",
     "slurm.no_room": "the cluster has no room now: {reasons}",
     "slurm.taken_since": "something took it since the attempt was placed",
     "slurm.few_idle": "{idle} of the {nodes} machines that pool {pool} asks for have enough idle CPUs and memory",

@@ -2,13 +2,18 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from starforge_console.cli.group import Commands
 from starforge_console.cli.opening import read_settings, say
+
+if TYPE_CHECKING:
+    from starforge_console.settings.console import ConsoleSettings
 
 
 @click.group(cls=Commands)
@@ -28,7 +33,9 @@ def check_slurm(*, as_json: bool) -> None:
     from starforge_console.backends import build_cluster_settings  # noqa: PLC0415 - the same
     from starforge_console.executors.slurm.checking import check_cluster  # noqa: PLC0415 - the same
 
-    report = asyncio.run(check_cluster(build_cluster_settings(read_settings(), "check", "slurm"), find_series))
+    settings = read_settings()
+    cluster = build_cluster_settings(settings, "check", "slurm")
+    report = asyncio.run(check_cluster(cluster, find_series, _find_job_uid(settings)))
     if as_json:
         click.echo(json.dumps(asdict(report), indent=2))
         return
@@ -37,6 +44,16 @@ def check_slurm(*, as_json: bool) -> None:
     click.echo(f"GPUs        {describe_gpus(report.gpus)}")
     for warning in report.warnings:
         say(f"warning: {warning}")
+
+
+def _find_job_uid(settings: "ConsoleSettings") -> int:
+    from starforge_console.fleets.readiness import find_job_user  # noqa: PLC0415 - a help text needs none of it
+
+    try:
+        return find_job_user(settings)[0]
+    except OSError:
+        own = os.geteuid()  # the first start makes the storage root
+        return own if settings.local.job_uid is None else settings.local.job_uid
 
 
 @check.command("kuberay")

@@ -27,6 +27,14 @@ def check_host(settings: ConsoleSettings) -> None:
     check_secrets_root(settings.paths.secrets_dir)
 
 
+def find_job_user(settings: ConsoleSettings) -> tuple[int, int]:
+    """As `load_job_user`, whatever this process may do. Raises OSError where the storage root is not there."""
+    owner, local = settings.storage_root.stat(), settings.local
+    uid = owner.st_uid if local.job_uid is None else local.job_uid
+    gid = owner.st_gid if local.job_gid is None else local.job_gid
+    return uid, gid
+
+
 def load_job_user(settings: ConsoleSettings) -> tuple[int, int]:
     """User and group of jobs: the settings', else the owner's of the storage root.
 
@@ -34,9 +42,7 @@ def load_job_user(settings: ConsoleSettings) -> tuple[int, int]:
         SettingsError: this process could not give an attempt's folder to that user.
 
     """
-    owner, local = settings.storage_root.stat(), settings.local
-    uid = owner.st_uid if local.job_uid is None else local.job_uid
-    gid = owner.st_gid if local.job_gid is None else local.job_gid
+    uid, gid = find_job_user(settings)
     if os.geteuid() not in {0, uid}:
         raise SettingsError(
             f"FORGE_JOB_UID {uid} is not this process's user {os.geteuid()}",

@@ -46,8 +46,10 @@ def _token(value: SecretStr) -> SecretStr:
 
 
 def _pairs(text: str) -> str:
+    """The pairs, each series in small letters, as jobs ask for it; Slurm's types are left to the letter."""
     seen = set[str]()
-    for pair in text.split():
+    pairs = [_lower_series(pair) for pair in text.split()]
+    for pair in pairs:
         if not _PAIR.fullmatch(pair):
             message = f"must be pairs such as h200=gpu:h200, or h200=gpu, separated by spaces, and {pair!r} is none"
             raise ValueError(message)
@@ -56,7 +58,12 @@ def _pairs(text: str) -> str:
             message = f"must name each series and each type of GPU once, and {min(twice)!r} stands there twice"
             raise ValueError(message)
         seen |= {*pair.split("=")}
-    return text
+    return " ".join(pairs)
+
+
+def _lower_series(pair: str) -> str:
+    series, equals, gres = pair.partition("=")
+    return f"{series.lower()}{equals}{gres}"
 
 
 class SlurmSettings(Group):
@@ -78,7 +85,10 @@ class SlurmSettings(Group):
     slurm_key_file: AbsolutePath | None = Field(
         default=None, description="The cluster's own key (jwt_hs256.key): the console signs tokens with it by itself."
     )
-    slurm_partition: str = Field(default="", description="Partition of every job; unset: the cluster's default.")
+    slurm_partition: str = Field(
+        default="",
+        description="Partition of every job; unset: the only one, or the default, which REST v0.0.40 and later hide.",
+    )
     slurm_account: str = Field(default="", description="Account that jobs are charged to.")
     slurm_qos: str = Field(default="", description="Quality of service of every job.")
     slurm_constraint: str = Field(default="", description="Features that the machines of every job must have.")

@@ -24,6 +24,10 @@ def test_what_is_whole_is_taken_and_without_an_address_there_is_no_cluster() -> 
     assert not SlurmSettings().is_set
 
 
+def test_a_series_is_read_in_small_letters_as_jobs_ask_for_it_and_a_type_to_the_letter() -> None:
+    assert build(slurm_gres="H200=gpu:H200").gres == {"h200": "gpu:H200"}
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -43,6 +47,7 @@ def test_what_is_whole_is_taken_and_without_an_address_there_is_no_cluster() -> 
         ({"slurm_gres": "h200=gpu:h200:8"}, "pairs such as"),
         ({"slurm_gres": "h200=gpu l40s=gpu"}, "'gpu' stands there twice"),
         ({"slurm_gres": "h200=gpu:a h200=gpu:b"}, "'h200' stands there twice"),
+        ({"slurm_gres": "h200=gpu:a H200=gpu:b"}, "'h200' stands there twice"),
         ({"slurm_job_user": "submitter"}, "FORGE_SLURM_USER_MAP"),
     ],
 )

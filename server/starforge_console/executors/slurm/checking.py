@@ -39,8 +39,13 @@ class ClusterReport:
     warnings: tuple[str, ...]
 
 
-async def check_cluster(settings: ClusterSettings, series_of: Callable[[str], str | None]) -> ClusterReport:
-    """Ask the cluster as the executor does; nothing is submitted or kept. Raises BackendUnreachable."""
+async def check_cluster(
+    settings: ClusterSettings, series_of: Callable[[str], str | None], job_uid: int
+) -> ClusterReport:
+    """Ask the cluster as the executor does; nothing is submitted or kept. Raises BackendUnreachable.
+
+    `job_uid` is whom the console gives attempts' folders to.
+    """
     with tempfile.TemporaryDirectory() as folder:
         alone = replace(settings, state_dir=Path(folder))
         cluster = Cluster(alone, SlurmLaunches(alone.state_dir), series_of)
@@ -59,8 +64,19 @@ async def check_cluster(settings: ClusterSettings, series_of: Callable[[str], st
         nodes=len(view.nodes),
         accepting=sum(node.accepts for node in view.nodes),
         gpus=dict(sorted(gpus.items())),
-        warnings=tuple(_find_warnings(settings, picture)),
+        warnings=(*_look_at_owner(settings, job_uid), *_find_warnings(settings, picture)),
     )
+
+
+def _look_at_owner(settings: ClusterSettings, job_uid: int) -> list[str]:
+    if job_uid != 0 or settings.submitters or settings.user == "root":
+        return []
+    user = settings.user
+    warning = (
+        f"the folders of attempts would be root's, and {user}'s jobs could not use them: set FORGE_JOB_UID and"
+        f" FORGE_JOB_GID to what `id {user}` says on the nodes"
+    )
+    return [warning]
 
 
 def _find_warnings(settings: ClusterSettings, picture: Picture) -> list[str]:

@@ -101,11 +101,10 @@ class Cluster:
                 return partition
         if not wanted and len(partitions) == 1:
             return partitions[0]
+        names = say_list("list.comma", [one.name for one in partitions])
         raise SlurmSilent(
-            say("slurm.no_partition", partition=wanted or "default"),
-            next_step=say(
-                "slurm.no_partition_next", partitions=say_list("list.comma", [one.name for one in partitions])
-            ),
+            say("slurm.no_partition", partition=wanted) if wanted else say("slurm.untold_default"),
+            next_step=say("slurm.no_partition_next", partitions=names),
         )
 
     def _sort(self, listed: Listed) -> tuple[dict[AttemptId, list[NativeJob]], list[Waiting]]:

@@ -69,7 +69,7 @@ class Structured:
             name=read_text(document, "name"),
             is_up="UP" in _read_states(state),
             max_time_s=limit * 60.0 if limit else None,
-            is_default=False,
+            is_default=False,  # no version of the family tells the flags of a partition
         )
 
     def write_submission(self, components: Sequence[Document], script: str) -> Document:

@@ -8,6 +8,7 @@ watch and drops what the server says of a refusal.
 import json
 import ssl
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import httpx2
@@ -186,7 +187,12 @@ def load_config(settings: KubeSettings) -> SingleConfig:
     config = whole.get(settings.context or None)
     if config is None:
         raise ConfigError("no current context")
-    return config._replace(user=config.user or User())
+    user = config.user or User()
+    # The TLS library would not say which of them is missing.
+    for name in (config.cluster.certificate_auth, user.client_cert, user.client_key):
+        if name and not Path(config.abs_file(name)).is_file():
+            raise ConfigError(f"{name}: no such file")
+    return config._replace(user=user)
 
 
 def _parse(answer: httpx2.Response) -> Any:  # noqa: ANN401 - parsed JSON, or a text

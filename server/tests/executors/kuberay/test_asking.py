@@ -20,6 +20,7 @@ from starforge_console.executors.kuberay.api import PAGE
 from starforge_console.executors.kuberay.api import KubeApi as Asked
 from starforge_console.executors.kuberay.checking import check_kube
 from starforge_console.executors.kuberay.executor import KubeRayExecutor
+from starforge_console.executors.kuberay.manifest import name_rayjob
 from starforge_console.executors.kuberay.replies import Expired, KubeSilent
 from starforge_console.executors.kuberay.settings import Claim, KubeSettings, SeriesRules
 
@@ -112,7 +113,9 @@ class TestWatches:
             await woken.wait()
             for count, moment in enumerate(moments, 1):
                 await asyncio.to_thread(moment)
-                assert api.client.create(JOBS, make_job(labels=own_labels(new_attempt()))).code == 201
+                attempt = new_attempt()
+                job = make_job(name_rayjob(attempt), labels=own_labels(attempt))
+                assert api.client.create(JOBS, job).code == 201
                 woken.clear()
                 while len(self.list_seen(await executor.inventory())) < count:
                     await woken.wait()

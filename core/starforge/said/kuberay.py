@@ -34,6 +34,8 @@ KUBERAY: Final = {
     "kuberay.no_list": "{path} gives no list",
     "kuberay.no_event": "a watch says {words}",
     "kuberay.no_credentials_next": "look at FORGE_KUBE_CONFIG and FORGE_KUBE_CONTEXT",
+    "kuberay.no_account_next": "give the pod its service account, or set FORGE_KUBE_CONFIG, not FORGE_KUBE_IN_CLUSTER",
+    "kuberay.unreachable_next": "see that the server runs, and that FORGE_KUBE_CONFIG names where it is reached",
     "kuberay.check": "run `starforge-console check kuberay`, which names what is missing",
     "kuberay.refuses": "Kubernetes refuses the job: {words}",
     "kuberay.takes_none": "Kubernetes takes no job now: {words}",

@@ -16,6 +16,7 @@ SLURM: Final = {
     "slurm.no_words": "a state is {value}, which is no list of words",
     "slurm.no_content": "HTTP {status}, no content",
     "slurm.unreachable": "Slurm's REST daemon does not answer at {url}: {why}",
+    "slurm.unreachable_next": "see that slurmrestd runs, and that FORGE_SLURM_URL names where it is reached",
     "slurm.too_slow": "Slurm's REST daemon at {url} did not give a whole answer within {seconds} s",
     "slurm.too_slow_next": "see what holds slurmrestd or its controller up, or give FORGE_SLURM_TIMEOUT_S more",
     "slurm.too_large": "it holds more than {mib} MiB",

@@ -248,7 +248,10 @@ def _find_driver(server: Server, schema: str) -> Callable[[], Any]:
 
     def connect() -> Any:  # noqa: ANN401 - the driver's own connection
         connection = psycopg.connect(
-            server.url.reveal(), connect_timeout=_CONNECT_TIMEOUT_S, application_name=f"starforge-console {schema}"
+            server.url.reveal(),
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            application_name=f"starforge-console {schema}",
+            client_encoding="UTF8",  # of a database in SQL_ASCII, the driver would give texts as bytes otherwise
         )
         connection.adapters.register_dumper(str, Text)
         connection.execute(f'SET search_path = "{schema}"')

@@ -247,12 +247,13 @@ def test_the_one_character_that_the_server_keeps_in_no_text_is_replaced(ledger: 
     assert ledger.read_now(partial(find_fact, name="nul")) == "a\N{REPLACEMENT CHARACTER}b"
 
 
-def test_a_database_whose_texts_are_in_another_order_is_refused(server: Server) -> None:
-    name = "latin"
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_whose_texts_are_in_another_order_is_refused(server: Server, encoding: str) -> None:
+    name = f"in_{encoding.lower()}"
     with psycopg.connect(server.url.reveal(), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name}")
-        connection.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
-    with pytest.raises(SettingsError, match="encoding LATIN1"):
+        connection.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+    with pytest.raises(SettingsError, match=f"encoding {encoding}"):
         upgrade_schema(server_of(name), "ledger")
 
 

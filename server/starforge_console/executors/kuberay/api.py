@@ -154,8 +154,15 @@ class KubeApi:
     def _unreachable(self, error: Exception) -> KubeSilent:
         words = str(error) or type(error).__name__
         if isinstance(error, ConfigError):
-            return KubeSilent(say("kuberay.no_credentials", why=words))
-        return KubeSilent(say("kuberay.unreachable", url=self._url, why=words))
+            return self._without_credentials(words)
+        return KubeSilent(
+            say("kuberay.unreachable", url=self._url, why=words), next_step=say("kuberay.unreachable_next")
+        )
+
+    def _without_credentials(self, words: str) -> KubeSilent:
+        is_in_pod = self._settings.kubeconfig is None
+        next_step = say("kuberay.no_account_next") if is_in_pod else say("kuberay.no_credentials_next")
+        return KubeSilent(say("kuberay.no_credentials", why=words), next_step=next_step)
 
     def _open(self) -> httpx2.AsyncClient:
         if self._client is None:
@@ -165,11 +172,7 @@ class KubeApi:
                 # A proxy of the environment's would answer in the server's place.
                 given = ConnectionParams(timeout=timeout, trust_env=False).httpx_params(config)
             except _CREDENTIALS as error:
-                words = str(error) or type(error).__name__
-                raise KubeSilent(
-                    say("kuberay.no_credentials", why=words),
-                    next_step=say("kuberay.no_credentials_next"),
-                ) from error
+                raise self._without_credentials(str(error) or type(error).__name__) from error
             self._url = str(config.cluster.server)
             # No connection is kept: a server that restarted would be met first by the call that finds its own cut.
             self._client = httpx2.AsyncClient(**given, limits=httpx2.Limits(max_keepalive_connections=0))

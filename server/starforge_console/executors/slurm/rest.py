@@ -162,7 +162,9 @@ class SlurmRest:
             ) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             words = str(error) or type(error).__name__
-            raise SlurmSilent(say("slurm.unreachable", url=self._settings.url, why=words)) from error
+            raise SlurmSilent(
+                say("slurm.unreachable", url=self._settings.url, why=words), next_step=say("slurm.unreachable_next")
+            ) from error
         # Whoever may queue a job gives it a name and a comment, and Slurm tells bytes that are no text as they are.
         text = content.decode(errors="replace")
         try:

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lightkube.config.kubeconfig import KubeConfig
 
 from core.tests.containers.builders import new_attempt
 from e2e.support.kube.cluster import TOKEN, KubeApi, kube_api
@@ -154,8 +156,17 @@ class TestCredentials:
 
     def test_a_server_that_is_away_is_named(self, api: KubeApi, settings: KubeSettings) -> None:
         api.server.go_away()
-        with pytest.raises(KubeSilent, match=r"does not answer at http://127\.0\.0\.1"):
+        with pytest.raises(KubeSilent, match=r"does not answer at http://127\.0\.0\.1") as silent:
             ask(settings, lambda asked: asked.find(JOBS))
+        assert "FORGE_KUBE_CONFIG" in silent.value.next_step
+
+    def test_a_console_outside_of_a_pod_is_told_how_else(
+        self, settings: KubeSettings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setattr(KubeConfig, "from_service_account", partial(KubeConfig.from_service_account, tmp_path))
+        with pytest.raises(KubeSilent, match="cannot be had") as silent:
+            ask(replace(settings, kubeconfig=None), lambda asked: asked.find(JOBS))
+        assert "FORGE_KUBE_IN_CLUSTER" in silent.value.next_step
 
     @pytest.mark.parametrize(
         ("text", "words"),

@@ -1,5 +1,6 @@
 """How the daemon is asked: which version, with which token, and again where an answer alone says too little."""
 
+import asyncio
 import json
 import threading
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from joserfc import jwk, jwt
 
-from server.tests.executors.slurm.daemon import Daemon, ask
+from server.tests.executors.slurm.daemon import Daemon, ask, build_settings
 from server.tests.executors.slurm.replies import complaint, exit_code, job, jobs, number
 from starforge.contract.ids import AttemptId, new_attempt_id, new_job_id
 from starforge.contract.launch import Secret
@@ -16,6 +17,7 @@ from starforge.contract.observation import EndCause, Gone, NoSignal, Observation
 from starforge_console.executors.slurm.executor import SlurmExecutor
 from starforge_console.executors.slurm.records import Launch, SlurmLaunches
 from starforge_console.executors.slurm.replies import SlurmSilent
+from starforge_console.executors.slurm.rest import SlurmRest
 from starforge_console.executors.slurm.settings import SigningKey, TokenFile
 from starforge_console.executors.slurm.submission import write_owner
 from starforge_console.executors.slurm.tokens import Tokens
@@ -252,3 +254,12 @@ def test_a_file_that_holds_no_token_or_key_is_told_by_its_name(
         file.write_bytes(content)
     with pytest.raises(SlurmSilent, match="given"):
         Tokens(source(file)).load("ada")
+
+
+def test_a_daemon_that_is_away_is_told_with_what_to_look_at(daemon: Daemon, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(b"k" * 32)
+    settings = build_settings(daemon, tmp_path, url=f"unix://{tmp_path}/away.sock")
+    with pytest.raises(SlurmSilent, match="does not answer at unix://") as silent:
+        asyncio.run(SlurmRest(settings, Tokens(SigningKey(key))).negotiate())
+    assert "FORGE_SLURM_URL" in silent.value.next_step

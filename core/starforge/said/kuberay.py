@@ -7,6 +7,8 @@ KUBERAY: Final = {
     "kuberay.unreachable": "the Kubernetes API does not answer at {url}: {why}",
     "kuberay.refused": "the Kubernetes API refuses the console: {why}",
     "kuberay.no_credentials": "the console's credentials for Kubernetes cannot be had: {why}",
+    "kuberay.token_unfit": "the token holds a line break or another character that no request can carry",
+    "kuberay.plugin_unfit": "the plugin of the kubeconfig answers something other than a token",
     "kuberay.other_state": "KubeRay says of it {state}, which this console does not know",
     "kuberay.no_operator": "the KubeRay operator has not taken it up yet",
     "kuberay.suspended": "waits until the cluster's queue lets it start",

@@ -30,6 +30,8 @@ WATCH_S: Final = 300
 _MANAGER: Final = "starforge"
 _CREDENTIALS: Final = (ConfigError, YAMLError, OSError, KeyError, ValueError, TypeError, AttributeError, ssl.SSLError)
 """What is raised for a kubeconfig that cannot be used: lightkube does not look at its form."""
+_PLUGIN: Final = (KeyError, ValueError, TypeError)
+"""What is raised in a call for a plugin of the kubeconfig's that answers something other than a token."""
 
 Document = Mapping[str, Any]
 
@@ -107,6 +109,7 @@ class KubeApi:
         try:
             async with self._open().stream("GET", path, params=asked, timeout=timeout) as answer:
                 if answer.status_code != httpx2.codes.OK:
+                    self._look_again_if_unknown(answer)
                     await answer.aread()
                     check_read(answer.status_code, _parse(answer), answer.headers)
                 async for line in answer.aiter_lines():
@@ -114,7 +117,7 @@ class KubeApi:
                         yield _read_event(line)
         except KubeRefused as error:
             raise KubeSilent(say("kuberay.no_answer", why=error.words), status=error.status) from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ConfigError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ConfigError, *_PLUGIN) as error:
             raise self._unreachable(error) from error
 
     async def _list_pages(self, path: str, params: Mapping[str, str]) -> tuple[list[Document], str]:
@@ -122,8 +125,10 @@ class KubeApi:
         more = ""
         while True:
             page = await self._read(path, {**params, "limit": str(PAGE), **({"continue": more} if more else {})})
-            items, metadata = page.get("items"), page.get("metadata") or {}
-            if items is not None and not isinstance(items, list):
+            items, metadata = page.get("items"), page.get("metadata")
+            # What stands between may answer in the server's place, and an empty list would say that nothing runs.
+            is_list = str(page.get("kind")).endswith("List") and isinstance(items or [], list)
+            if not is_list or not isinstance(metadata, dict):
                 raise KubeSilent(say("kuberay.no_answer", why=say("kuberay.no_list", path=path)))
             found += [one for one in items or () if isinstance(one, dict)]
             more = str(metadata.get("continue") or "")
@@ -147,14 +152,28 @@ class KubeApi:
     ) -> httpx2.Response:
         headers = {"content-type": kind} if kind else {}
         try:
-            return await self._open().request(method, path, params=dict(params), content=body, headers=headers)
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ConfigError) as error:
+            answer = await self._open().request(method, path, params=dict(params), content=body, headers=headers)
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ConfigError, *_PLUGIN) as error:
             raise self._unreachable(error) from error
+        self._look_again_if_unknown(answer)
+        return answer
+
+    def _look_again_if_unknown(self, answer: httpx2.Response) -> None:
+        """Let the next call read the kubeconfig anew where the server does not know us: somebody may have renewed it.
+
+        What goes on by the old client, such as a watch, ends by itself.
+        """
+        if answer.status_code == httpx2.codes.UNAUTHORIZED:
+            self._client = None
 
     def _unreachable(self, error: Exception) -> KubeSilent:
         words = str(error) or type(error).__name__
+        if isinstance(error, httpx2.LocalProtocolError):  # its words are the header's, and the token's with it
+            return self._without_credentials(say("kuberay.token_unfit"))
         if isinstance(error, ConfigError):
             return self._without_credentials(words)
+        if isinstance(error, _PLUGIN):  # the words of a parser could hold what the plugin said
+            return self._without_credentials(say("kuberay.plugin_unfit"))
         return KubeSilent(
             say("kuberay.unreachable", url=self._url, why=words), next_step=say("kuberay.unreachable_next")
         )

@@ -1,6 +1,7 @@
 """How the API server is asked: pages, watches that only wake, rights, and a trial that leaves nothing."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -102,6 +103,25 @@ class TestLists:
         items, _ = ask(settings, lambda asked: asked.list_all(PODS))
         assert len(items) == PAGE + 2
 
+    @pytest.mark.parametrize(
+        "page",
+        [
+            {},
+            {"kind": "Status", "metadata": {}, "message": "sign in"},
+            {"kind": "PodList", "metadata": "x", "items": []},
+            {"kind": "PodList", "metadata": {}, "items": {"a": "b"}},
+        ],
+    )
+    def test_what_is_no_list_does_not_say_that_nothing_is_there(
+        self, settings: KubeSettings, monkeypatch: pytest.MonkeyPatch, page: dict[str, object]
+    ) -> None:
+        async def answer(*_: object) -> dict[str, object]:
+            return page
+
+        monkeypatch.setattr(Asked, "_read", answer)
+        with pytest.raises(KubeSilent, match="gives no list"):
+            ask(settings, lambda asked: asked.list_all(PODS))
+
 
 class TestWatches:
     """They tell that something changed, and go on whatever happens to them."""
@@ -184,6 +204,36 @@ class TestCredentials:
         with pytest.raises(KubeSilent, match=words) as silent:
             ask(settings, lambda asked: asked.find(JOBS))
         assert "FORGE_KUBE_CONFIG" in silent.value.next_step
+
+    def write_user(self, settings: KubeSettings, user: str) -> None:
+        assert settings.kubeconfig is not None
+        line = f"users: [{{name: console, user: {user}}}]"
+        whole = settings.kubeconfig.read_text()
+        settings.kubeconfig.write_text(re.sub(r"^users: .*$", lambda _: line, whole, flags=re.MULTILINE))
+
+    def test_a_token_that_no_request_can_carry_is_not_told(self, settings: KubeSettings) -> None:
+        self.write_user(settings, r'{token: "hidden-token\n"}')
+        with pytest.raises(KubeSilent, match="line break") as silent:
+            ask(settings, lambda asked: asked.find(JOBS))
+        assert "hidden-token" not in str(silent.value)
+
+    @pytest.mark.parametrize("words", ["no JSON", "{}", "[]"])
+    def test_a_plugin_that_answers_no_token_is_named(self, settings: KubeSettings, words: str) -> None:
+        api_version = "client.authentication.k8s.io/v1beta1"
+        self.write_user(settings, f"{{exec: {{apiVersion: {api_version}, command: echo, args: ['{words}']}}}}")
+        with pytest.raises(KubeSilent, match="plugin"):
+            ask(settings, lambda asked: asked.find(JOBS))
+
+    def test_a_token_that_was_renewed_in_the_file_is_found(self, settings: KubeSettings) -> None:
+        self.write_user(settings, "{token: old}")
+
+        async def look(asked: Asked) -> object:
+            with pytest.raises(KubeSilent, match="refuses the console"):
+                await asked.find(JOBS)
+            self.write_user(settings, f"{{token: '{TOKEN}'}}")
+            return await asked.find(JOBS)
+
+        assert ask(settings, look) is not None
 
     def test_without_a_user_the_server_is_asked_as_nobody(self, settings: KubeSettings) -> None:
         with pytest.raises(KubeSilent, match="refuses the console"):

@@ -65,7 +65,8 @@ class AttemptFolder:
     def put(self, file: str, text: str) -> None:
         """Write a short file that the job may read; somebody who reads it in that moment may find it empty.
 
-        Nothing is done where the folder is gone. Raises BackendUnreachable when the storage does not answer.
+        Nothing is done where the folder is gone, or something else lies there. Raises BackendUnreachable when the
+        storage does not answer.
         """
         try:
             with self._open() as own, os.fdopen(os.open(file, _SAME_FILE, 0o600, dir_fd=own), "w") as there:
@@ -73,7 +74,7 @@ class AttemptFolder:
                 os.ftruncate(there.fileno(), 0)
                 there.write(text)
                 os.fchmod(there.fileno(), 0o644)
-        except FileNotFoundError:
+        except (FileNotFoundError, _Replaced):
             return
         except OSError as error:
             raise self._unknown(error) from error
@@ -127,10 +128,10 @@ class AttemptFolder:
             return _read(own, file)
 
     def read_if_there(self, file: str) -> str:
-        """The same; empty where it is not there. Raises BackendUnreachable if that is not known."""
+        """The same; empty where it, or the folder, is not there. Raises BackendUnreachable if that is not known."""
         try:
             return self.read(file)
-        except FileNotFoundError:
+        except (FileNotFoundError, _Replaced):
             return ""
         except OSError as error:
             raise self._unknown(error) from error

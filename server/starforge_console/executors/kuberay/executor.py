@@ -98,14 +98,19 @@ class KubeRayExecutor:
         if held.job is None or (launch is not None and (launch.end is not None or launch.is_removed)):
             return
         folder = KubeFolder(self._observing.find_workdir(attempt, held))
-        mark = await self._observing.find_mark(attempt, held)
-        if mark is None and await asyncio.to_thread(folder.fence):
+        try:
+            mark = await self._observing.find_mark(attempt, held)
+            is_taken_out = mark is None and await asyncio.to_thread(folder.fence)
+            if mark is not FENCED and not is_taken_out:
+                self._kill_later(attempt, remaining_s)
+                await asyncio.to_thread(folder.ask_to_end, remaining_s)
+        except BackendUnreachable:
+            self._kill_later(attempt, remaining_s)  # a folder that is full, or not what it was, keeps nothing running
+            raise
+        if is_taken_out:
             await self._end(attempt, held, end_unbegun(say("kuberay.taken_out"), time.time()))
         elif mark is FENCED:
             await self._cluster.delete(attempt, held)
-        else:
-            await asyncio.to_thread(folder.ask_to_end, remaining_s)
-            self._kill_in(attempt, max(0.0, remaining_s) + KILL_AFTER_GRACE_S + _KILL_SLACK_S)
 
     async def cleanup(self, attempt: AttemptId) -> None:
         """Forget it, and delete what the cluster still has of it. Raises Conflict while it runs."""
@@ -181,8 +186,9 @@ class KubeRayExecutor:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._cluster.api.close()
 
-    def _kill_in(self, attempt: AttemptId, delay_s: float) -> None:
-        """See to it that the attempt is killed then, if its script has not done so by itself."""
+    def _kill_later(self, attempt: AttemptId, remaining_s: float) -> None:
+        """See to it that the attempt is killed after that, if its script has not done so by itself."""
+        delay_s = max(0.0, remaining_s) + KILL_AFTER_GRACE_S + _KILL_SLACK_S
         at = time.monotonic() + delay_s
         planned = self._kills.get(attempt)
         if planned is not None and planned[0] <= at:
@@ -198,7 +204,9 @@ class KubeRayExecutor:
             launch = self._launches.find(attempt)
             if held.job is not None and (launch is None or (launch.end is None and not launch.is_removed)):
                 folder = KubeFolder(self._observing.find_workdir(attempt, held))
-                ended = await asyncio.to_thread(folder.find_ended)
+                ended = None
+                with contextlib.suppress(BackendUnreachable):
+                    ended = await asyncio.to_thread(folder.find_ended)
                 now = time.time()
                 own = end_missing(Evidence(job=held.job, pods=held.pods, ended=ended), now)
                 await self._end(attempt, held, own or end_killed(held.job, now))

@@ -1,6 +1,7 @@
 """What became of attempts: RayJobs and pods, the folder on the storage, and what is remembered of what was deleted."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -198,7 +199,9 @@ class Observing:
     async def _take_away(self, attempt: AttemptId, held: Held) -> None:
         """Delete it; a script that may still run is asked to end first, and nodes do not wait for one that cannot."""
         if self._marks.get(attempt) not in {None, FENCED}:
-            await asyncio.to_thread(KubeFolder(self.find_workdir(attempt, held)).ask_to_end, 0)
+            folder = KubeFolder(self.find_workdir(attempt, held))
+            with contextlib.suppress(BackendUnreachable):  # its pods are ended all the same, only later
+                await asyncio.to_thread(folder.ask_to_end, 0)
         await self._cluster.delete(attempt, held)
 
     def _remember(self, launch: Launch, end: Seen, *, deletes: bool) -> Launch:

@@ -1,6 +1,8 @@
 """How the API server is asked: pages, watches that only wake, rights, and a trial that leaves nothing."""
 
 import asyncio
+import contextlib
+import os
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -19,6 +21,7 @@ from starforge.contract.executor import FleetView, Target
 from starforge.contract.launch import LaunchRequest, Mount
 from starforge.contract.observation import Gone, NoSignal, Phase, Seen
 from starforge.errors import BackendUnreachable, NodeFault
+from starforge_console.executors.kuberay import executor as executors
 from starforge_console.executors.kuberay.api import PAGE
 from starforge_console.executors.kuberay.api import KubeApi as Asked
 from starforge_console.executors.kuberay.checking import check_kube
@@ -388,5 +391,60 @@ class TestLaunches:
             seen = (await executor.observe([request.attempt]))[request.attempt]
             assert isinstance(seen, Seen)
             assert seen.phase is Phase.PREPARING
+
+        run_executor(settings, scenario)
+
+
+def lay_folder(own: Path) -> None:
+    (own / "stop").unlink()
+    (own / "stop").mkdir()
+
+
+def lay_pipe(own: Path) -> None:
+    (own / "stop").unlink()
+    os.mkfifo(own / "stop")
+
+
+def lay_file(own: Path) -> None:
+    own.rename(own.with_name("elsewhere"))
+    own.write_text("a file")
+
+
+class TestStops:
+    """A job ends, whatever its user lays where the wish to end is written."""
+
+    @pytest.mark.parametrize("is_seen", [True, False], ids=["seen", "console restarted"])
+    @pytest.mark.parametrize("lay", [lay_folder, lay_pipe, lay_file])
+    def test_one_that_cannot_be_asked_is_killed(  # noqa: PLR0913, PLR0917 - fixtures
+        self,
+        api: KubeApi,
+        settings: KubeSettings,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        lay: Callable[[Path], None],
+        is_seen: bool,  # noqa: FBT001 - a parameter of the test
+    ) -> None:
+        monkeypatch.setattr(executors, "KILL_AFTER_GRACE_S", 0)
+        monkeypatch.setattr(executors, "_KILL_SLACK_S", 0)
+        add_node(api)
+        request = request_of(tmp_path)
+        own = Path(request.workdir) / ".kuberay"
+
+        async def scenario(executor: KubeRayExecutor) -> None:
+            await executor.launch(request, Target(fleet="cluster", node="n1", name="x"))
+            (made,) = api.client.get(JOBS).body["items"]
+            status = {"status": {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}}
+            assert api.client.merge(f"{JOBS}/{made['metadata']['name']}/status", status).code == 200
+            (own / "start").write_text("pod head 1\n")
+            if is_seen:
+                await executor.observe([request.attempt])
+            lay(own)
+            with contextlib.suppress(BackendUnreachable):
+                await executor.stop(request.attempt, 0)
+            while api.client.get(JOBS).body["items"]:
+                await asyncio.to_thread(os.sched_yield)
+            seen = (await executor.observe([request.attempt]))[request.attempt]
+            assert isinstance(seen, Seen)
+            assert seen.phase is Phase.EXITED
 
         run_executor(settings, scenario)

@@ -151,7 +151,11 @@ class KubeRayExecutor:
                 continue
             now = await self.fence(attempt) if seen.phase is Phase.PREPARING else seen
             if isinstance(now, Gone) or (isinstance(now, Seen) and now.phase is Phase.EXITED):
-                await self.cleanup(attempt)
+                try:
+                    await self.cleanup(attempt)
+                except Conflict:  # pods with its labels go on: somebody else's, or those that nothing deletes
+                    _log.warning("what no ledger knows has pods that go on", attempt=attempt)
+                    continue
                 swept.append(attempt)
         return swept
 

@@ -448,3 +448,22 @@ class TestStops:
             assert seen.phase is Phase.EXITED
 
         run_executor(settings, scenario)
+
+
+class TestStrangers:
+    """What others make with our labels in the namespace spoils nothing but itself."""
+
+    def test_a_pod_with_labels_of_ours_keeps_nothing_else_from_being_swept(
+        self, api: KubeApi, settings: KubeSettings
+    ) -> None:
+        labels = own_labels(min(new_attempt(), new_attempt()), part="head", pool="main")
+        body = {"metadata": {"name": "p", "labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        assert api.client.create(PODS, body).code == 201
+        attempt = new_attempt()
+        assert api.client.create(JOBS, make_job(name_rayjob(attempt), labels=own_labels(attempt))).code == 201
+
+        async def scenario(executor: KubeRayExecutor) -> None:
+            assert await executor.sweep([]) == [attempt]
+
+        run_executor(settings, scenario)
+        assert api.client.get(JOBS).body["items"] == []

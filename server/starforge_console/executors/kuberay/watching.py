@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -13,6 +14,7 @@ from starforge_console.executors.kuberay.replies import Expired, KubeSilent
 
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
+_LONGEST_ASKED_S: Final = 300.0
 _log = structlog.get_logger("kuberay fleet")
 
 
@@ -29,18 +31,23 @@ class Watch:
         """Call `wake` after each change, and after each time in which one may have been missed."""
         version, pause_s = "", _FIRST_PAUSE_S
         while True:
+            began = time.monotonic()
             try:
                 if not version:
                     _, version = await self._api.list_all(self._path, labelSelector=self._selector)
                     wake()
                 version = await self._follow(version, wake)
-                pause_s = _FIRST_PAUSE_S
-                continue  # the server ends a watch from time to time: it goes on where it was
+                # The server ends a watch from time to time: it goes on where it was. What stands between may end each
+                # at once.
+                pause_s = _lengthen(pause_s, began)
+                await asyncio.sleep(_scatter(pause_s))
+                continue
             except Expired:
-                version = ""
+                version, pause_s = "", _lengthen(pause_s, began)
+                await asyncio.sleep(_scatter(pause_s))
                 continue
             except BackendUnreachable as error:
-                pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
+                pause_s = _lengthen(pause_s, began)
                 wait_s = _decide_pause(error, pause_s, self._look_s)
                 _log.info("a watch broke off", path=self._path, why=error.what, again_in_s=round(wait_s, 1))
             except Exception:  # noqa: BLE001 - the task's outermost frame
@@ -69,4 +76,14 @@ def _decide_pause(error: BackendUnreachable, pause_s: float, look_s: float) -> f
     """As the server asks; else longer each time, and never all consoles at once."""
     asked = error.retry_after_s if isinstance(error, KubeSilent) else None
     forbidden = isinstance(error, KubeSilent) and error.status in {401, 403}
-    return (asked or (look_s if forbidden else pause_s)) * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
+    return _scatter(min(_LONGEST_ASKED_S, asked) if asked else look_s if forbidden else pause_s)
+
+
+def _lengthen(pause_s: float, began: float) -> float:
+    """The next pause: twice the last one, and short again after what went well for long."""
+    went_well = time.monotonic() - began >= _LONGEST_PAUSE_S
+    return _FIRST_PAUSE_S if went_well else min(_LONGEST_PAUSE_S, 2 * pause_s)
+
+
+def _scatter(pause_s: float) -> float:
+    return pause_s * random.uniform(0.8, 1.2)  # noqa: S311 - no secret

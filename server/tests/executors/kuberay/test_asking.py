@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from starforge_console.executors.kuberay.executor import KubeRayExecutor
 from starforge_console.executors.kuberay.manifest import name_rayjob
 from starforge_console.executors.kuberay.replies import Expired, KubeSilent
 from starforge_console.executors.kuberay.settings import Claim, KubeSettings, SeriesRules
+from starforge_console.executors.kuberay.watching import Watch
 
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
@@ -467,3 +468,48 @@ class TestStrangers:
 
         run_executor(settings, scenario)
         assert api.client.get(JOBS).body["items"] == []
+
+
+class TestHurry:
+    """A watch that nobody keeps up is asked for in peace."""
+
+    @pytest.mark.parametrize("is_expired", [True, False])
+    def test_one_that_ends_at_once_is_not_asked_for_at_once(
+        self,
+        settings: KubeSettings,
+        monkeypatch: pytest.MonkeyPatch,
+        is_expired: bool,  # noqa: FBT001 - a parameter
+    ) -> None:
+        pauses: list[float] = []
+        no_events: list[Any] = []
+
+        class Over(BaseException):
+            pass
+
+        async def pause(delay_s: float) -> None:
+            pauses.append(delay_s)
+            if len(pauses) == 8:
+                raise Over
+
+        class Hasty(Asked):
+            count = 0
+
+            async def list_all(self, path: str, **params: str) -> tuple[list[Any], str]:
+                del path, params
+                return [], "1"
+
+            async def watch(self, path: str, version: str, **params: str) -> AsyncIterator[Any]:
+                del path, version, params
+                self.count += 1
+                if self.count == 20:
+                    raise Over
+                if is_expired:
+                    raise Expired
+                for event in no_events:
+                    yield event
+
+        monkeypatch.setattr(asyncio, "sleep", pause)
+        with pytest.raises(Over):
+            asyncio.run(Watch(Hasty(settings), JOBS, "", 1.0).keep(lambda: None))
+        assert len(pauses) == 8
+        assert pauses[0] < 2 < pauses[-1] <= 40

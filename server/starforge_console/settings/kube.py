@@ -91,6 +91,17 @@ class Toleration(_Part):
     value: str | None = None
     effect: str | None = Field(default=None, pattern=r"^(NoSchedule|PreferNoSchedule|NoExecute)$")
 
+    @model_validator(mode="after")
+    def _as_kubernetes_has_it(self) -> Self:
+        # No trial of a RayJob finds it: only its pods would be refused, and nobody be told.
+        if self.operator == "Exists" and self.value:
+            message = f"operator Exists takes no value, and {self.value!r} is given: leave it out, or say Equal"
+            raise ValueError(message)
+        if self.operator == "Equal" and not self.key:
+            message = "operator Equal needs a key: name it, or say Exists to tolerate every taint"
+            raise ValueError(message)
+        return self
+
 
 class ClaimPart(_Part):
     """A volume claim that holds a folder of the console, and the folder inside of it."""

@@ -69,6 +69,8 @@ def test_the_file_says_what_pods_get_and_where_series_are(tmp_path: Path) -> Non
     [
         ("node_selectors: {}\n", "node_selectors"),
         ("tolerations: [{operator: Maybe}]\n", r"tolerations\.0\.operator"),
+        ("tolerations: [{key: a, operator: Exists, value: b}]\n", r"tolerations\.0: .*takes no value"),
+        ("series: {h200: {tolerations: [{effect: NoSchedule}]}}\n", r"series\.h200\.tolerations\.0: .*needs a key"),
         ("claims: {data: {claim: x}}\n", "absolute folder"),
         ("claims: {/data: {claim: x, path: ../y}}\n", "inside of the volume"),
         ("series: {h200: {node_selector: {a: 1}}}\n", r"series\.h200\.node_selector\.a"),

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Final
 
 from starforge.containers import labels as l
@@ -35,7 +35,7 @@ def parse_quantity(value: object) -> float:
         return 0.0
     try:
         number = float(Decimal(match[1]) * _FACTORS[match[2] or ""])
-    except InvalidOperation:
+    except ArithmeticError:  # no number, or one that nothing can hold
         return 0.0
     return number if math.isfinite(number) else 0.0
 

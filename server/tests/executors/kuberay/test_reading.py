@@ -37,6 +37,7 @@ from starforge_console.executors.reserving import Waiting, reserve
         (None, 0),
         ("1.2.3", 0),
         ("1e999999", 0),
+        ("9e999999k", 0),
     ],
 )
 def test_an_amount_is_read_in_each_notation(text: object, number: float) -> None:

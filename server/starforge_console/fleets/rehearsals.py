@@ -1,11 +1,16 @@
 """Asks backends beforehand whether they would take a job, where they can be asked."""
 
+import asyncio
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from starforge.contract.executor import Rehearsing
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.launch import LaunchRequest
 from starforge.errors import LaunchRefused
+
+PATIENCE_S: Final = 15.0
+"""How long a submission waits for a backend, however it answers: the job may be for another fleet."""
 
 
 class Rehearsals:
@@ -26,6 +31,9 @@ class Rehearsals:
         if not isinstance(executor, Rehearsing):
             return ""
         try:
-            return await executor.rehearse(self._build_trial(spec, owner, fleet)) or ""
+            async with asyncio.timeout(PATIENCE_S):
+                return await executor.rehearse(self._build_trial(spec, owner, fleet)) or ""
         except LaunchRefused as error:
             return error.said
+        except TimeoutError:
+            return ""

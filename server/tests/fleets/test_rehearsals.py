@@ -5,11 +5,14 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from server.tests.assembly.support import SPEC, Yard, open_yard
 from starforge.contract.capsule import INGEST_TOKEN_NAME
 from starforge.contract.jobspec import JobSpec
 from starforge.contract.launch import LaunchRequest, Secret
 from starforge_console.executors.fake import FakeExecutor
+from starforge_console.fleets import rehearsals
 from starforge_console.fleets.rehearsals import Rehearsals
 
 
@@ -57,6 +60,16 @@ def test_its_refusal_is_told_in_its_words(tmp_path: Path) -> None:
 
 def test_what_no_launch_could_be_made_of_is_told_as_well(tmp_path: Path) -> None:
     assert "ann" in ask(tmp_path, _Asked("lab", []), {}, {"submitters": {"local": {"bob": (1, 1)}}})
+
+
+def test_one_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(FakeExecutor):
+        async def rehearse(self, request: LaunchRequest) -> str | None:
+            del request
+            return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(rehearsals, "PATIENCE_S", 0)
+    assert not ask(tmp_path, Silent("lab", []), {})
 
 
 def test_a_backend_that_cannot_be_asked_says_nothing(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ KUBERAY: Final = {
     "kuberay.ended_why": "RayJob {job}: {words} ({why})",
     "kuberay.end_unwritten": "the end of {attempt} was not written down",
     "kuberay.no_list": "{path} gives no list",
+    "kuberay.no_object": "what it gives for {name} is no RayJob",
     "kuberay.no_event": "a watch says {words}",
     "kuberay.no_credentials_next": "look at FORGE_KUBE_CONFIG and FORGE_KUBE_CONTEXT",
     "kuberay.no_account_next": "give the pod its service account, or set FORGE_KUBE_CONFIG, not FORGE_KUBE_IN_CLUSTER",

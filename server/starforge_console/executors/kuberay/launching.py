@@ -24,7 +24,7 @@ from starforge_console.executors.kuberay.manifest import Manifest, build_rayjob,
 from starforge_console.executors.kuberay.native import NativeNode
 from starforge_console.executors.kuberay.records import Launch, Records
 from starforge_console.executors.kuberay.refusals import explain_refusal, explain_taken
-from starforge_console.executors.kuberay.replies import KubeRefused
+from starforge_console.executors.kuberay.replies import KubeRefused, KubeSilent
 from starforge_console.executors.kuberay.script import build_script, plan_script
 from starforge_console.executors.kuberay.settings import KubeSettings
 from starforge_console.executors.kuberay.viewing import is_idle_enough, measure_idle
@@ -180,7 +180,9 @@ def describe(request: LaunchRequest, manifest: Manifest) -> str:
 
 
 def _find_uid(document: Document, request: LaunchRequest, settings: KubeSettings) -> str:
-    """Of a RayJob of that name, if it is the attempt's. Raises LaunchRefused if it is a stranger's."""
+    """Of a RayJob of that name, if it is the attempt's. Raises LaunchRefused if it is not, KubeSilent if none."""
+    if document.get("kind") != "RayJob":  # what stands between answered in the server's place
+        raise KubeSilent(say("kuberay.no_answer", why=say("kuberay.no_object", name=name_rayjob(request.attempt))))
     metadata = document.get("metadata") or {}
     own = metadata.get("labels") or {}
     told = (own.get(l.INSTALL), own.get(l.FLEET), own.get(l.ATTEMPT))

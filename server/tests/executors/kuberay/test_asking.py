@@ -355,6 +355,17 @@ class TestLaunches:
         run_executor(settings, scenario)
         assert api.client.get(JOBS).body["items"] == []
 
+    @pytest.mark.parametrize("answer", [{}, {"kind": "Status", "metadata": {}, "message": "sign in"}])
+    def test_what_is_no_rayjob_does_not_say_that_the_name_is_taken(
+        self, settings: KubeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]
+    ) -> None:
+        async def read(*_: object) -> dict[str, Any]:
+            return answer
+
+        monkeypatch.setattr(Asked, "_read", read)
+        with pytest.raises(KubeSilent, match="is no RayJob"):
+            run_executor(settings, lambda executor: self.launch(executor, request_of(tmp_path)))
+
     def test_one_whose_uid_cannot_be_kept_is_found_by_its_name(
         self, api: KubeApi, settings: KubeSettings, tmp_path: Path
     ) -> None:

@@ -24,6 +24,8 @@ _FACTORS: Final = {
     **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", 1)},
 }
 _QUANTITY: Final = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i)?")
+MOST_GPUS: Final = 1024
+"""More than any node has; whoever writes a pod may ask for any number, and GPUs are counted one by one."""
 _OUT_OF_MEMORY: Final = "OOMKilled"
 _OF_NODE: Final = frozenset({"DaemonSet", "Node"})
 
@@ -174,7 +176,7 @@ def _stays(container: Document) -> bool:
 
 def _read_amounts(document: Document, gpu_resource: str) -> Amounts:
     return Amounts(
-        gpus=int(parse_quantity(document.get(gpu_resource, 0))),
+        gpus=min(MOST_GPUS, int(parse_quantity(document.get(gpu_resource, 0)))),
         cpus=parse_quantity(document.get("cpu", 0)),
         memory_bytes=int(parse_quantity(document.get("memory", 0))),
     )

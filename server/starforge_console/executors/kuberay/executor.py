@@ -203,18 +203,25 @@ class KubeRayExecutor:
 
     async def _kill(self, attempt: AttemptId, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
-        with contextlib.suppress(BackendUnreachable, NodeFault):  # whoever wishes its end repeats it every round
-            held = (await self._cluster.list_own()).find(attempt)
-            launch = self._launches.find(attempt)
-            if held.job is not None and (launch is None or (launch.end is None and not launch.is_removed)):
-                folder = KubeFolder(self._observing.find_workdir(attempt, held))
-                ended = None
-                with contextlib.suppress(BackendUnreachable):
-                    ended = await asyncio.to_thread(folder.find_ended)
-                now = time.time()
-                own = end_missing(Evidence(job=held.job, pods=held.pods, ended=ended), now)
-                await self._end(attempt, held, own or end_killed(held.job, now))
-        self._kills.pop(attempt, None)
+        try:
+            await self._kill_now(attempt)
+        except (BackendUnreachable, NodeFault) as error:  # whoever wishes its end repeats it every round
+            _log.info("an attempt could not be killed now", attempt=attempt, why=str(error))
+        finally:
+            self._kills.pop(attempt, None)
+
+    async def _kill_now(self, attempt: AttemptId) -> None:
+        held = (await self._cluster.list_own()).find(attempt)
+        launch = self._launches.find(attempt)
+        if held.job is None or (launch is not None and (launch.end is not None or launch.is_removed)):
+            return
+        folder = KubeFolder(self._observing.find_workdir(attempt, held))
+        ended = None
+        with contextlib.suppress(BackendUnreachable):
+            ended = await asyncio.to_thread(folder.find_ended)
+        now = time.time()
+        own = end_missing(Evidence(job=held.job, pods=held.pods, ended=ended), now)
+        await self._end(attempt, held, own or end_killed(held.job, now))
 
     async def _end(self, attempt: AttemptId, held: Held, end: Seen) -> None:
         try:

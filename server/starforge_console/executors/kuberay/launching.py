@@ -115,8 +115,11 @@ class Launching:
             return launch is not None and bool(launch.uid)
         uid = _find_uid(document, request, self._settings)
         if launch is not None and not launch.uid:
-            await self._remember(launch, uid=uid)
-        await self._give_secrets(request, uid)
+            launch = await self._remember(launch, uid=uid)
+        if launch is None:
+            await self._give_secrets(request, uid)
+        elif not launch.has_secret:
+            await self._give_or_take_back(request, launch)
         return True
 
     async def _try_out(self, attempt: AttemptId, manifest: Manifest) -> None:
@@ -140,10 +143,15 @@ class Launching:
             raise explain_refusal(refused, name_rayjob(attempt)) from refused
         uid = str((document.get("metadata") or {}).get("uid") or "")
         launch = await self._remember(launch, uid=uid)
+        await self._give_or_take_back(request, launch)
+
+    async def _give_or_take_back(self, request: LaunchRequest, launch: Launch) -> None:
+        """The Secret of a RayJob that has none yet; one that can never have it is deleted, with the pods that wait."""
+        attempt = request.attempt
         try:
             if self._fences.has(attempt):
                 raise explain_fenced(attempt)
-            await self._give_secrets(request, uid)
+            await self._give_secrets(request, launch.uid)
         except LaunchError:
             await self._remember(launch, is_removed=True)
             await self._cluster.delete(attempt, Held())

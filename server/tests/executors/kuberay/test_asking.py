@@ -20,7 +20,7 @@ from server.tests.executors.kuberay.documents import make_settings, own_labels, 
 from starforge.contract.executor import FleetView, Target
 from starforge.contract.launch import LaunchRequest, Mount
 from starforge.contract.observation import Gone, NoSignal, Phase, Seen
-from starforge.errors import BackendUnreachable, NodeFault
+from starforge.errors import BackendUnreachable, LaunchRefused, NodeFault
 from starforge_console.executors.kuberay import executor as executors
 from starforge_console.executors.kuberay.api import PAGE
 from starforge_console.executors.kuberay.api import KubeApi as Asked
@@ -385,6 +385,25 @@ class TestLaunches:
 
         run_executor(settings, scenario)
         assert len(api.client.get(JOBS).body["items"]) == 1
+
+    def test_one_that_can_never_have_its_secret_leaves_nothing_also_when_it_is_launched_again(
+        self, api: KubeApi, settings: KubeSettings, tmp_path: Path
+    ) -> None:
+        add_node(api)
+        request = request_of(tmp_path)
+        api.server.faults.refuse(500, "PATCH", "/secrets/")
+
+        async def scenario(executor: KubeRayExecutor) -> None:
+            with pytest.raises(BackendUnreachable):
+                await self.launch(executor, request)
+            assert len(api.client.get(JOBS).body["items"]) == 1
+            api.server.faults.clear()
+            api.server.faults.forbid("patch", "secrets", NAMESPACE)
+            with pytest.raises(LaunchRefused):
+                await self.launch(executor, request)
+
+        run_executor(settings, scenario)
+        assert api.client.get(JOBS).body["items"] == []
 
     def test_a_copy_of_a_manifest_under_another_name_is_no_attempt(
         self, api: KubeApi, settings: KubeSettings, tmp_path: Path

@@ -9,7 +9,7 @@ from server.tests.executors.kuberay.documents import ATTEMPT, OTHER, make_settin
 from starforge.contract.executor import GpuState, NodeView
 from starforge.contract.launch import PoolRequest
 from starforge.errors import LaunchRefused, NoCapacity, StarForgeError
-from starforge_console.executors.kuberay.decode import Document, parse_quantity, read_pod
+from starforge_console.executors.kuberay.decode import MOST_GPUS, Document, parse_quantity, read_pod
 from starforge_console.executors.kuberay.native import NativeNode
 from starforge_console.executors.kuberay.refusals import explain_refusal
 from starforge_console.executors.kuberay.replies import Expired, KubeRefused, KubeSilent, check_read, check_write
@@ -42,6 +42,11 @@ from starforge_console.executors.reserving import Waiting, reserve
 )
 def test_an_amount_is_read_in_each_notation(text: object, number: float) -> None:
     assert parse_quantity(text) == pytest.approx(number)
+
+
+def test_a_pod_that_asks_for_more_gpus_than_there_are_anywhere_is_counted_within_bounds() -> None:
+    asked = read_pod(pod_document("greedy", gpus=10**15), GPU_RESOURCE).asks
+    assert asked.gpus == MOST_GPUS
 
 
 def test_a_pod_asks_for_all_its_containers_at_once_or_for_the_largest_before_them() -> None:

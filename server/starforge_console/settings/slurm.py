@@ -160,7 +160,7 @@ def load_submitters(settings: SlurmSettings) -> dict[str, ClusterUser]:
     """The cluster's user of each account here; empty where every job runs as the console's.
 
     Raises:
-        SettingsError: the file cannot be read, or a line of it.
+        SettingsError: the file cannot be read, or a line of it, or it names nobody.
 
     """
     if settings.slurm_job_user != "submitter" or settings.slurm_user_map is None:
@@ -181,6 +181,12 @@ def load_submitters(settings: SlurmSettings) -> dict[str, ClusterUser]:
                 next_step="correct the line and start again",
             )
         found[words[0]] = ClusterUser(words[1], int(words[2]), int(words[3]))
+    if not found:
+        raise SettingsError(
+            f"FORGE_SLURM_USER_MAP {path} names no account",
+            why="FORGE_SLURM_JOB_USER=submitter runs each job as its submitter's own user, and nobody has one",
+            next_step="write a line ACCOUNT USER UID GID for each account, or unset FORGE_SLURM_JOB_USER",
+        )
     return found
 
 

@@ -88,6 +88,13 @@ def test_a_line_that_is_none_is_refused_with_its_number(tmp_path: Path, line: st
         load_submitters(build(slurm_job_user="submitter", slurm_user_map=str(users)))
 
 
+def test_a_map_that_names_nobody_is_refused_and_no_job_runs_as_the_consoles_user(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("# nobody yet\n\n")
+    with pytest.raises(SettingsError, match="names no account"):
+        load_submitters(build(slurm_job_user="submitter", slurm_user_map=str(users)))
+
+
 def test_a_map_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read"):
         load_submitters(build(slurm_job_user="submitter", slurm_user_map=str(tmp_path / "none")))

@@ -24,7 +24,7 @@ SLURM: Final = {
     "slurm.token_unreadable": "the console's token for Slurm cannot be had: {path} cannot be read ({why})",
     "slurm.no_token_there": "it holds no such thing",
     "slurm.key_too_short": "the cluster's key {path} has {size} bytes, and no token is signed with fewer than {least}",
-    "slurm.key_too_short_next": "set FORGE_SLURM_KEY_FILE to the file that slurm.conf names as jwt_key, whole",
+    "slurm.key_too_short_next": "set FORGE_SLURM_KEY_FILE to the file that 'slurm.conf' names as 'jwt_key', whole",
     "slurm.token_unreadable_next": "mend the file, or its rights",
     "slurm.version_gone": "Slurm's REST daemon does not serve the version that was agreed on any more: {why}",
     "slurm.versions": "Slurm's REST daemon offers {offered}, and this console speaks {spoken}",

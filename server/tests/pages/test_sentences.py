@@ -25,6 +25,7 @@ KEPT = {
     "GiB",
     "JSON",
     "JobSpec",
+    "MiB",
     "NAT",
     "Python",
     "TERM",
@@ -49,7 +50,9 @@ KEPT |= {
     "Slurm",
     "UID",
     "image",
+    "kubeconfig",
     "profile",
+    "slurmrestd",
     "webhook",
     "yaml",
 }

@@ -17,7 +17,7 @@ from starforge_console.executors.kuberay.script import build_script, plan_script
 
 POOLS = (PoolRequest(name="main", nodes=1, gpus_per_node=0, cpus=1, memory_bytes=10**9),)
 TWO_NODES = (replace(POOLS[0], nodes=2),)
-WAITS = "touch began; while :; do sleep 0.05; done"
+WAITS = "touch began; while [ $SECONDS -lt 120 ]; do sleep 0.05; done"
 ENDS_AT_TERM = f"trap 'exit 7' TERM; {WAITS}"
 IGNORES_TERM = f"trap '' TERM; {WAITS}"
 

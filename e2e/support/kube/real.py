@@ -14,7 +14,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from e2e.support.console import wait_for
 from e2e.support.kube.status import Document
 from e2e.support.owned import owned_folder
 
@@ -161,12 +161,15 @@ class RealApi:
         return self.call("GET", "/apis/ray.io/v1/rayjobs")[0] == http.client.OK
 
     def _wait_until(self, holds: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + _READY_S
-        while not holds():
-            ended = [process for process in self.processes if process.poll() is not None]
-            if ended or time.monotonic() > deadline:
-                raise RuntimeError(f"the real API server did not {what}: {self._read_logs()}")
-            time.sleep(0.05)
+        def look() -> bool:
+            if any(process.poll() is not None for process in self.processes):
+                raise RuntimeError(f"the real API server ended before it could {what}: {self._read_logs()}")
+            return holds()
+
+        try:
+            wait_for(look, f"the real API server to {what}", _READY_S)
+        except TimeoutError as error:
+            raise RuntimeError(f"{error}: {self._read_logs()}") from error
 
     def _read_logs(self) -> str:
         return "\n".join(log.read_text(errors="replace")[-1500:] for log in self.root.glob("*.log"))
